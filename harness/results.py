@@ -1,0 +1,270 @@
+"""The values that a run leaves behind: observations, outcomes, verdicts and results.json.
+
+Observations are what a host process and its end were seen to do; they carry no opinion.
+Everything from a host is validated here, since a plugin shares the process with what we send.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.config import Mode, Outcome
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "AttemptResult",
+    "Capture",
+    "CellResult",
+    "CheckFailure",
+    "CoreResult",
+    "Death",
+    "HostIdentity",
+    "MappedFile",
+    "NativeError",
+    "Observation",
+    "Placement",
+    "PluginResult",
+    "Results",
+    "RunInfo",
+    "ScenarioReport",
+    "Summary",
+    "Unsupported",
+    "Verdict",
+]
+
+SCHEMA_VERSION = 1
+
+Verdict = Literal["expected", "unexpected", "improved", "flaky"]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NativeError(_Value):
+    """An error that a native call or the scenario's own Python code raised."""
+
+    kind: Literal["native", "python"]
+    function: str = Field(description="The native function, or the exception's type.")
+    code: str = Field(description="Name of the OrtErrorCode; empty for a Python exception.")
+    message: str
+    iteration: int | None = Field(None, description="From 0; none outside the iterations.")
+
+
+class CheckFailure(_Value):
+    """One check that did not hold."""
+
+    iteration: int | None
+    what: str = Field(description="The tensor or quantity that was checked.")
+    expected: str
+    got: str
+
+
+class Placement(_Value):
+    """Where a node should run and where ORT says that it was placed."""
+
+    node: str
+    expected: str
+    got: str | None = Field(description="EP name; none if ORT assigned the node to no EP.")
+
+
+class Capture(_Value):
+    """What a capture scenario counted, in runs of one session."""
+
+    runs: int
+    kernel_runs: int
+    host_replays: int
+
+
+class Unsupported(_Value):
+    """What a scenario asked of the plugin or the core, and what was answered."""
+
+    asked: str
+    answered: str
+
+
+class ScenarioReport(_Value):
+    """What a host says of one scenario when it has ended on its own."""
+
+    scenario: str
+    iterations_planned: int
+    iterations_passed: int
+    checks: int
+    check_failures: list[CheckFailure] = Field(description="The first few of them.")
+    check_failure_count: int
+    placement: list[Placement]
+    error: NativeError | None = None
+    unsupported: Unsupported | None = None
+    capture: Capture | None = None
+    leaked: list[str] = Field(
+        default_factory=list, description="Errors while the scenario's own handles were released."
+    )
+    duration_s: float
+
+
+class Death(_Value):
+    """How a host process ended when it did not end as it should."""
+
+    how: Literal["signal", "exit", "hang", "channel"]
+    name: str = Field(description="Signal name, exit status, or what went wrong.")
+    phase: str = Field(description="What the host was doing: load, register, scenario, teardown…")
+    iteration: int | None = None
+    last_call: str | None = Field(None, description="The last native call.")
+    inside_call: bool = Field(False, description="Whether that call had not returned.")
+    log_tail: str = ""
+
+
+class MappedFile(_Value):
+    """A library that was really mapped into a host process."""
+
+    path: str
+    role: Literal["core", "plugin", "other-core"]
+
+
+class EpDeviceSeen(_Value):
+    """An EP device that appeared when the plugin registered."""
+
+    ep_name: str
+    ep_vendor: str
+    hardware_type: str
+    hardware_vendor: str
+    device_memory: bool
+    metadata: dict[str, str]
+
+
+class HostIdentity(_Value):
+    """What a host process really had in it."""
+
+    core_version: str | None = None
+    mapped: list[MappedFile] = Field(default_factory=list)
+    plugin_sha256_before: str | None = None
+    plugin_sha256_after: str | None = None
+    ep_devices: list[EpDeviceSeen] = Field(default_factory=list)
+    ep_name: str | None = None
+    plugin_version: str | None = Field(None, description="From the EP device's metadata.")
+    registration_name: str | None = None
+
+
+class Observation(_Value):
+    """One attempt at one cell, as it was seen."""
+
+    cell: str
+    attempt: int
+    alone: bool = Field(description="Whether the scenario had a fresh host for itself.")
+    host: str = Field(description="Names the host process within the run.")
+    report: ScenarioReport | None = None
+    death: Death | None = None
+    setup_error: NativeError | None = Field(
+        None, description="The host could not load the core or register the plugin."
+    )
+    no_device: bool = False
+    identity: HostIdentity = HostIdentity()
+    clean_end: bool = Field(description="The host tore down in order and ended with status 0.")
+    infra: str | None = Field(None, description="Why the harness itself could not try.")
+    log: str | None = None
+    started: str
+    duration_s: float
+
+
+class AttemptResult(_Value):
+    """One attempt with what it amounts to."""
+
+    attempt: int
+    outcome: Outcome
+    reason: str
+    detail: str
+    alone: bool
+    host: str
+    duration_s: float
+    log: str | None = None
+    death: Death | None = None
+
+
+class CellResult(_Value):
+    """A cell with its outcome and its verdict."""
+
+    id: str
+    core: str
+    plugin: str
+    mode: Mode
+    scenario: str
+    outcome: Outcome
+    reason: str
+    verdict: Verdict
+    expected: str = Field(description="What should have happened, and why.")
+    iterations_planned: int
+    iterations_passed: int
+    duration_s: float
+    detail: str
+    hint: str = Field("", description="What to do about it.")
+    placement: list[Placement]
+    capture: Capture | None = None
+    attempts: list[AttemptResult]
+    log: str | None = Field(None, description="Relative to the run folder.")
+    repeat: str = Field("", description="The command that repeats this one cell.")
+
+
+class CoreResult(_Value):
+    """A core of the run."""
+
+    id: str = Field(description="Names the core in cells; the version where that is unique.")
+    version: str
+    library: str | None
+    sha256: str | None
+    source: str
+    error: str | None = Field(None, description="Why the core could not be had.")
+    mode: Mode
+    mode_rule: str = Field(description="The policy rule that decided the mode, and why.")
+
+
+class PluginResult(_Value):
+    """The plugin of the run."""
+
+    name: str
+    version: str | None
+    library: str
+    sha256: str
+    ep_name: str | None
+    registration_name: str
+
+
+class RunInfo(_Value):
+    """The run itself."""
+
+    id: str
+    started: str
+    finished: str
+    harness_version: str
+    matrix_sha256: str
+    platform: str
+    command: list[str] = Field(default_factory=list)
+    jobs: int = 1
+
+
+class Summary(_Value):
+    """Counts over all cells."""
+
+    cells: int
+    outcomes: dict[str, int]
+    verdicts: dict[str, int]
+    outdated_expectations: list[str] = Field(default_factory=list)
+    unmatched_expectations: list[str] = Field(default_factory=list)
+    exit_code: int
+
+
+class Results(_Value):
+    """results.json."""
+
+    schema_version: Literal[1] = 1
+    run: RunInfo
+    plugin: PluginResult
+    cores: list[CoreResult]
+    cells: list[CellResult]
+    summary: Summary
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """The JSON schema of results.json."""
+        return cls.model_json_schema(mode="serialization")
