@@ -6,7 +6,7 @@ Everything from a host is validated here, since a plugin shares the process with
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -263,8 +263,3 @@ class Results(_Value):
     cores: list[CoreResult]
     cells: list[CellResult]
     summary: Summary
-
-    @classmethod
-    def schema(cls) -> dict[str, Any]:
-        """The JSON schema of results.json."""
-        return cls.model_json_schema(mode="serialization")
