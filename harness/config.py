@@ -117,7 +117,7 @@ class CoreSource(_Model):
     )
     path: str | None = Field(None, description="A core library file, or a folder that holds one.")
     installed: bool = Field(
-        False, description="The onnxruntime package of the running environment."
+        default=False, description="The onnxruntime package of the running environment."
     )
     sha256: Sha256 | None = Field(None, description="Of the archive, or of the library at path.")
     version: VersionText | None = Field(

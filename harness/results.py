@@ -112,7 +112,7 @@ class Death(_Value):
     phase: str = Field(description="What the host was doing: load, register, scenario, teardown…")
     iteration: int | None = None
     last_call: str | None = Field(None, description="The last native call.")
-    inside_call: bool = Field(False, description="Whether that call had not returned.")
+    inside_call: bool = Field(default=False, description="Whether that call had not returned.")
     log_tail: str = ""
 
 
