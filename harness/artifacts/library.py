@@ -1,0 +1,244 @@
+"""What a native library is, read from its file without loading it."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.artifacts.cache import Cache, hash_file, write_bytes
+from harness.artifacts.target import OperatingSystem, Target
+from harness.errors import ArtifactError
+
+if TYPE_CHECKING:
+    import lief
+
+__all__ = ["Library", "inspect_library", "misfit", "needed_libraries", "not_a_library"]
+
+_ENTRY_POINTS = ("CreateEpFactories", "OrtGetApiBase", "ReleaseEpFactory")
+_SAMPLE = 6
+_MAGIC_BYTES = 4
+_SHOWN_BYTES = 40
+_FORMATS: dict[OperatingSystem, str] = {"linux": "ELF", "windows": "PE", "macos": "Mach-O"}
+_SYSTEMS = {"ELF": "Linux", "PE": "Windows", "Mach-O": "macOS"}
+_MACHINES = {
+    "AMD64": "x86_64",
+    "X86_64": "x86_64",
+    "ARM64": "aarch64",
+    "AARCH64": "aarch64",
+    "I386": "x86",
+    "X86": "x86",
+    "ARM": "arm",
+    "ARMNT": "arm",
+}
+_MACH_O_MAGICS = (
+    b"\xfe\xed\xfa\xce",
+    b"\xfe\xed\xfa\xcf",
+    b"\xce\xfa\xed\xfe",
+    b"\xcf\xfa\xed\xfe",
+    b"\xca\xfe\xba\xbe",
+    b"\xbe\xba\xfe\xca",
+)
+
+
+class Library(BaseModel):
+    """What the file of a native library says of itself.
+
+    Args:
+        machines: those that it holds code for; several in a universal Mach-O file.
+        shared: whether it is a library and no program, object or core dump.
+        entry_points: those of the functions that matter here which it exports.
+        exports: how many functions and variables it exports.
+        sample: the names of a few of them.
+        needed: the libraries that it wants loaded with it, as it names them.
+        version: what it says of its own version, if it says one that can be told.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = 1
+    format: Literal["ELF", "PE", "Mach-O"]
+    machines: tuple[str, ...]
+    shared: bool
+    entry_points: tuple[str, ...]
+    exports: int
+    sample: tuple[str, ...]
+    needed: tuple[str, ...]
+    version: str | None
+
+
+def not_a_library(path: Path) -> str | None:
+    """Why a path cannot be a native library at all, from its first bytes; None if it may be one."""
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            return "it is a folder"
+        with path.open("rb") as stream:
+            head = stream.read(_SHOWN_BYTES)
+    except FileNotFoundError:
+        return "there is no such file"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror or error}"
+    if not head:
+        return "it is empty"
+    if head.startswith((b"\x7fELF", b"MZ")) or head[:_MAGIC_BYTES] in _MACH_O_MAGICS:
+        return None
+    if head.startswith(b"version https://git-lfs"):
+        return 'it is a Git LFS pointer, whose content "git lfs pull" brings'
+    return f"it starts with {_shown(head)}"
+
+
+def inspect_library(path: Path, sha256: str, cache: Cache) -> Library | None:
+    """Read what a library is; remembered by its hash, because reading it is slow.
+
+    Args:
+        path: of the file.
+        sha256: of the file.
+        cache: where it is remembered.
+
+    Returns:
+        None if it has the first bytes of a library and cannot be read as one.
+    """
+    kept = cache.inspections / f"{sha256}.json"
+    try:
+        return Library.model_validate_json(kept.read_bytes())
+    except (OSError, ValidationError):
+        pass
+    library = _read(path)
+    if library is not None:
+        try:
+            write_bytes(kept, library.model_dump_json(indent=1).encode())
+        except ArtifactError:
+            # A cache that cannot be written makes the next start slower, and no more.
+            return library
+    return library
+
+
+def misfit(library: Library, target: Target) -> str | None:
+    """Why a library cannot be loaded on a platform; None if nothing speaks against it."""
+    if library.format != _FORMATS[target.os]:
+        system = _SYSTEMS[library.format]
+        return f"it is a {library.format} file for {system}, and this is {target}"
+    if not library.shared:
+        return "it is a program or an object file and no shared library"
+    if target.machine not in library.machines:
+        machines = " and ".join(library.machines)
+        return f"it is built for {machines}, and this process runs on {target.machine}"
+    return None
+
+
+def needed_libraries(library: Path, cache: Cache | None = None) -> list[str]:
+    """The libraries that one wants loaded with it, as it names them; empty when unreadable."""
+    if not_a_library(library) is not None:
+        return []
+    facts = inspect_library(library, hash_file(library), cache) if cache else _read(library)
+    return list(facts.needed) if facts else []
+
+
+def _shown(head: bytes) -> str:
+    text = head.decode("ascii", errors="replace")
+    line = text.splitlines()[0] if text.splitlines() else text
+    if all(character.isprintable() and character != "\ufffd" for character in line):
+        return f'"{line}"'
+    return "the bytes " + head[:8].hex(" ")
+
+
+def _read(path: Path) -> Library | None:
+    import lief
+
+    # It would write what it thinks of a damaged file to the terminal.
+    lief.logging.disable()
+    name = str(path)
+    if lief.is_elf(name):
+        return _read_elf(lief.ELF.parse(name))
+    if lief.is_pe(name):
+        return _read_pe(lief.PE.parse(name))
+    if lief.is_macho(name):
+        return _read_macho(lief.MachO.parse(name))
+    return None
+
+
+def _read_elf(binary: lief.ELF.Binary | None) -> Library | None:
+    import lief
+
+    # Of a file cut short, the header alone may be readable.
+    if binary is None or not binary.segments:
+        return None
+    versions = [
+        str(auxiliary.name).removeprefix("VERS_")
+        for definition in binary.symbols_version_definition
+        for auxiliary in definition.auxiliary_symbols
+        if str(auxiliary.name).startswith("VERS_")
+    ]
+    # A position-independent program has the file type of a library, and an interpreter.
+    program = binary.header.file_type != lief.ELF.Header.FILE_TYPE.DYN or binary.has_interpreter
+    return _library(
+        "ELF",
+        [binary.header.machine_type.name],
+        shared=not program,
+        exports=[str(symbol.name) for symbol in binary.exported_symbols],
+        needed=[str(name) for name in binary.libraries],
+        version=versions[0] if len(versions) == 1 else None,
+    )
+
+
+def _read_pe(binary: lief.PE.Binary | None) -> Library | None:
+    import lief
+
+    if binary is None:
+        return None
+    return _library(
+        "PE",
+        [binary.header.machine.name],
+        shared=binary.header.has_characteristic(lief.PE.Header.CHARACTERISTICS.DLL),
+        exports=[str(function.name) for function in binary.exported_functions],
+        needed=[str(name) for name in binary.libraries],
+        version=None,
+    )
+
+
+def _read_macho(binaries: lief.MachO.FatBinary | None) -> Library | None:
+    import lief
+
+    slices = list(binaries or ())
+    if not slices:
+        return None
+    kinds = lief.MachO.Header.FILE_TYPE
+    own = [
+        command
+        for command in slices[0].libraries
+        if command.command == lief.MachO.LoadCommand.TYPE.ID_DYLIB
+    ]
+    others = [command for command in slices[0].libraries if command not in own]
+    version = ".".join(map(str, own[0].current_version)) if own else "0.0.0"
+    return _library(
+        "Mach-O",
+        [binary.header.cpu_type.name for binary in slices],
+        shared=all(binary.header.file_type in (kinds.DYLIB, kinds.BUNDLE) for binary in slices),
+        exports=[str(symbol.name).removeprefix("_") for symbol in slices[0].exported_symbols],
+        needed=[str(command.name) for command in others],
+        version=version if version != "0.0.0" else None,
+    )
+
+
+def _library(
+    kind: Literal["ELF", "PE", "Mach-O"],
+    machines: list[str],
+    *,
+    shared: bool,
+    exports: list[str],
+    needed: list[str],
+    version: str | None,
+) -> Library:
+    names = sorted(set(filter(None, exports)))
+    return Library(
+        format=kind,
+        machines=tuple(_MACHINES.get(machine, machine.lower()) for machine in machines),
+        shared=shared,
+        entry_points=tuple(name for name in _ENTRY_POINTS if name in names),
+        exports=len(names),
+        sample=tuple(names[:_SAMPLE]),
+        needed=tuple(needed),
+        version=version,
+    )

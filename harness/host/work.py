@@ -1,0 +1,193 @@
+"""The work of a host, phase by phase: load, register, scenarios, unregister, end."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.host.blackbox import BlackBox
+from harness.host.channel import Channel, log_to
+from harness.host.host import Host, Options, native_error, run_scenario
+from harness.host.mapped import mapped_files
+from harness.host.scenario import Scenario, find_scenarios
+from harness.native.api import Api, CoreLoadError, NativeCallError, load_core
+from harness.native.environments import (
+    EpDevice,
+    create_environment,
+    ep_devices,
+    register_plugin,
+)
+from harness.native.handles import Handle, Scope
+from harness.native.tensors import cpu_memory
+
+__all__ = ["work"]
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """What a host has in it once the plugin is registered."""
+
+    api: Api
+    env: Handle
+    registration: Handle
+    device: EpDevice
+    cpu: Handle
+
+
+def work(channel: Channel) -> None:
+    """Do one job. Ends the process through the interpreter, so that exit handlers run."""
+    job = channel.receive_job()
+    log_to(Path(job["log"]))
+    _keep_no_core_dumps()
+    faulthandler.enable()
+    box = BlackBox(Path(job["blackbox"]))
+    with _watched(job["setup_timeout_s"]):
+        scenarios = find_scenarios(job["scenario_packages"])
+        process_scope = Scope()
+        loaded = _set_up(job, channel, box, process_scope)
+    if loaded is None:
+        process_scope.close()
+        return
+    for task in job["tasks"]:
+        _run_task(job, task, scenarios[task["scenario"]], loaded, channel, box)
+    log_to(Path(job["log"]))
+    mapped = mapped_files()
+    box.at("teardown")
+    with _watched(job["setup_timeout_s"]):
+        failures = process_scope.close()
+        after = _sha256(job["plugin"])
+        channel.send("torn-down", failures=failures, mapped=mapped, plugin_sha256_after=after)
+    box.at("exit")
+
+
+def _set_up(
+    job: dict[str, Any], channel: Channel, box: BlackBox, scope: Scope
+) -> _Loaded | None:
+    """Load the core and register the plugin; what fails is reported, and none returned."""
+    before = _sha256(job["plugin"])
+    box.at("load")
+    try:
+        api = load_core(Path(job["core"]), box)
+    except CoreLoadError as error:
+        channel.send("core-unusable", message=str(error))
+        return None
+    box.at("register")
+    try:
+        env = create_environment(api, scope)
+        known = {device.pointer for device in ep_devices(api, env)}
+        registration = register_plugin(
+            api, scope, env, job["registration_name"], job["plugin"]
+        )
+        appeared = [d for d in ep_devices(api, env) if d.pointer not in known]
+    except NativeCallError as failure:
+        channel.send("setup-failed", core_version=api.core_version, error=native_error(failure))
+        return None
+    device = _choose(appeared, job["ep_name"], job["device_type"], job["device_index"])
+    channel.send(
+        "ready",
+        core_version=api.core_version,
+        plugin_sha256_before=before,
+        ep_devices=[_described(d) for d in appeared],
+        ep_name=None if device is None else device.ep_name,
+        plugin_version=None if device is None else device.metadata.get("version"),
+    )
+    if device is None:
+        return None
+    return _Loaded(api, env, registration, device, cpu_memory(api, scope))
+
+
+def _choose(
+    devices: list[EpDevice], ep_name: str | None, device_type: str | None, index: int
+) -> EpDevice | None:
+    fitting = [
+        device
+        for device in devices
+        if (ep_name is None or device.ep_name == ep_name)
+        and (device_type is None or device.hardware_type == device_type)
+    ]
+    return fitting[index] if index < len(fitting) else None
+
+
+def _described(device: EpDevice) -> dict[str, Any]:
+    return {
+        "ep_name": device.ep_name,
+        "ep_vendor": device.ep_vendor,
+        "hardware_type": device.hardware_type,
+        "hardware_vendor": device.hardware_vendor,
+        "device_memory": device.memory is not None,
+        "metadata": dict(device.metadata),
+    }
+
+
+def _run_task(
+    job: dict[str, Any],
+    task: dict[str, Any],
+    scenario: Scenario,
+    loaded: _Loaded,
+    channel: Channel,
+    box: BlackBox,
+) -> None:
+    log_to(Path(task["log"]))
+    box.at("scenario", scenario.name)
+    channel.send("started", scenario=scenario.name)
+    scope = Scope()
+    options = job["options"]
+    host = Host(
+        api=loaded.api,
+        env=loaded.env,
+        device=loaded.device,
+        mode=job["mode"],
+        iteration_count=task["iterations"],
+        options=Options(
+            always=options["always"],
+            capture=options["capture"],
+            cpu_nodes=None if options["cpu_nodes"] is None else tuple(options["cpu_nodes"]),
+        ),
+        models=Path(job["models"]),
+        scratch=Path(job["scratch"]),
+        scope=scope,
+        cpu=loaded.cpu,
+        box=box,
+    )
+    started = time.perf_counter()
+    with _watched(task["timeout_s"]):
+        report = run_scenario(host, scenario.function)
+        box.at("release", scenario.name)
+        report["leaked"] = scope.close()
+    report["duration_s"] = time.perf_counter() - started
+    channel.send("ended", report={"scenario": scenario.name, **report})
+
+
+@contextlib.contextmanager
+def _watched(seconds: float) -> Iterator[None]:
+    """Put the Python stacks of all threads into the log if the time is exceeded."""
+    faulthandler.dump_traceback_later(seconds, exit=False, file=2)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _sha256(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - what file_digest takes
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _keep_no_core_dumps() -> None:
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    # The engine stays where it is; a host must not keep the user's folder in use.
+    os.chdir(os.sep)

@@ -1,0 +1,225 @@
+"""Sessions on chosen EP devices, Run, IoBinding, graph assignment and profiles.
+
+Graph assignment (`Session_GetEpGraphAssignmentInfo`) holds from API level 24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.native.api import Api, ffi, path_argument, strings, text
+from harness.native.environments import EpDevice
+from harness.native.handles import Handle, Scope
+from harness.native.tensors import Tensor, adopt_fetch, shape_of
+
+__all__ = ["IoBinding", "Session", "create_session"]
+
+_RECORD_ASSIGNMENT = {"session.record_ep_graph_assignment_info": "1"}
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session and the options that it was created with."""
+
+    api: Api
+    scope: Scope
+    handle: Handle
+    provider_options: Mapping[str, str]
+    profiled: bool
+
+    def run(
+        self,
+        feeds: Mapping[str, Tensor],
+        fetches: Mapping[str, Tensor | np.dtype[Any]],
+    ) -> dict[str, Tensor]:
+        """One Run, with feeds and fetches in the order of the mappings.
+
+        Args:
+            feeds: input names to tensors, on any device.
+            fetches: output names to preallocated tensors, or to the element type of a CPU tensor
+                that ORT is to allocate.
+
+        Returns:
+            The fetched tensors by name.
+
+        Raises:
+            NativeCallError: the Run failed.
+        """
+        feed_names, kept_feeds = strings(feeds)
+        fetch_names, kept_fetches = strings(fetches)
+        values = ffi.new(
+            "OrtValue *[]",
+            [f.handle.pointer if isinstance(f, Tensor) else ffi.NULL for f in fetches.values()],
+        )
+        self.api.call(
+            "Run",
+            self.handle.pointer,
+            ffi.NULL,
+            feed_names,
+            [tensor.handle.pointer for tensor in feeds.values()],
+            len(feeds),
+            fetch_names,
+            len(fetches),
+            values,
+        )
+        del kept_feeds, kept_fetches
+        return {
+            name: fetch
+            if isinstance(fetch, Tensor)
+            else adopt_fetch(
+                self.api, self.scope, values[i], shape_of(self.api, values[i]), fetch
+            )
+            for i, (name, fetch) in enumerate(fetches.items())
+        }
+
+    def allocator(self, memory: Any) -> Handle:
+        """The session's allocator for a memory info.
+
+        Raises:
+            NativeCallError: the session has none.
+        """
+        allocator = self.api.get("CreateAllocator", "OrtAllocator **", self.handle.pointer, memory)
+        return self.scope.own(
+            Handle("allocator", allocator, lambda a: self.api.plain("ReleaseAllocator", a))
+        )
+
+    def io_binding(self) -> IoBinding:
+        """A new IoBinding of the session."""
+        binding = self.api.get("CreateIoBinding", "OrtIoBinding **", self.handle.pointer)
+        handle = self.scope.own(
+            Handle("IoBinding", binding, lambda b: self.api.plain("ReleaseIoBinding", b))
+        )
+        return IoBinding(self.api, self, handle)
+
+    def assignment(self) -> dict[str, str]:
+        """Node name to EP name, as ORT recorded it when it built the session."""
+        subgraphs = self.api.get_list(
+            "Session_GetEpGraphAssignmentInfo",
+            "const OrtEpAssignedSubgraph *const **",
+            self.handle.pointer,
+        )
+        nodes = {}
+        for subgraph in subgraphs:
+            ep = text(self.api.get("EpAssignedSubgraph_GetEpName", "const char **", subgraph))
+            for node in self.api.get_list(
+                "EpAssignedSubgraph_GetNodes", "const OrtEpAssignedNode *const **", subgraph
+            ):
+                name = text(self.api.get("EpAssignedNode_GetName", "const char **", node))
+                nodes[name or ""] = ep or ""
+        return nodes
+
+    def end_profiling(self) -> str:
+        """End the profile of the session and return the path of its file."""
+        allocator = self.api.get("GetAllocatorWithDefaultOptions", "OrtAllocator **")
+        path = self.api.get("SessionEndProfiling", "char **", self.handle.pointer, allocator)
+        try:
+            return text(path) or ""
+        finally:
+            self.api.call("AllocatorFree", allocator, path)
+
+    def release(self) -> None:
+        """Release it before its scope does."""
+        self.handle.release()
+
+
+@dataclass(frozen=True)
+class IoBinding:
+    """Inputs and outputs bound to tensors, for a Run that names none."""
+
+    api: Api
+    session: Session
+    handle: Handle
+
+    def bind_input(self, name: str, tensor: Tensor) -> None:
+        """Bind an input; ORT copies a tensor that is not where the input is needed, now."""
+        self.api.call("BindInput", self.handle.pointer, name.encode(), tensor.handle.pointer)
+
+    def bind_output(self, name: str, tensor: Tensor) -> None:
+        """Bind a preallocated output."""
+        self.api.call("BindOutput", self.handle.pointer, name.encode(), tensor.handle.pointer)
+
+    def run(self) -> None:
+        """Run the session with what is bound.
+
+        Raises:
+            NativeCallError: the Run failed.
+        """
+        options = self.api.get("CreateRunOptions", "OrtRunOptions **")
+        try:
+            self.api.call(
+                "RunWithBinding", self.session.handle.pointer, options, self.handle.pointer
+            )
+        finally:
+            self.api.plain("ReleaseRunOptions", options)
+
+
+def create_session(
+    api: Api,
+    scope: Scope,
+    env: Handle,
+    devices: Sequence[EpDevice],
+    model: bytes,
+    *,
+    provider_options: Mapping[str, str],
+    profile_prefix: str | None = None,
+) -> Session:
+    """A session for a model on the given EP devices, nodes that they decline on the CPU EP.
+
+    Args:
+        api: the core.
+        scope: owns the session and what is created from it.
+        env: the environment.
+        devices: EP devices of one EP.
+        model: the bytes of an ONNX model.
+        provider_options: what is sent to the EP; keys and values.
+        profile_prefix: where a profile is written, if one is wanted; an absolute path.
+
+    Raises:
+        NativeCallError: ORT or the plugin refused.
+    """
+    options = Handle(
+        "session options",
+        api.get("CreateSessionOptions", "OrtSessionOptions **"),
+        lambda pointer: api.plain("ReleaseSessionOptions", pointer),
+    )
+    try:
+        for key, value in _RECORD_ASSIGNMENT.items():
+            api.call("AddSessionConfigEntry", options.pointer, key.encode(), value.encode())
+        # One thread: the models are tiny, and a pool in each session would be the larger work.
+        api.call("SetIntraOpNumThreads", options.pointer, 1)
+        if profile_prefix is not None:
+            api.call("EnableProfiling", options.pointer, path_argument(profile_prefix))
+        keys, kept_keys = strings(provider_options)
+        values, kept_values = strings(provider_options.values())
+        api.call(
+            "SessionOptionsAppendExecutionProvider_V2",
+            options.pointer,
+            env.pointer,
+            [device.pointer for device in devices],
+            len(devices),
+            keys,
+            values,
+            len(provider_options),
+        )
+        del kept_keys, kept_values
+        session = api.get(
+            "CreateSessionFromArray",
+            "OrtSession **",
+            env.pointer,
+            ffi.from_buffer(model),
+            len(model),
+            options.pointer,
+        )
+    finally:
+        options.release()
+    return Session(
+        api,
+        scope,
+        scope.own(Handle("session", session, lambda s: api.plain("ReleaseSession", s))),
+        dict(provider_options),
+        profiled=profile_prefix is not None,
+    )

@@ -1,0 +1,132 @@
+"""Tensors in CPU and in device memory, and copies between them.
+
+`CopyTensors` and shared allocators hold from API level 23.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.native.api import Api, ffi
+from harness.native.elements import element_type
+from harness.native.handles import Handle, Scope
+
+__all__ = ["Array", "Tensor", "copy_tensors", "cpu_memory", "cpu_tensor", "device_tensor"]
+
+Array = npt.NDArray[Any]
+
+_DEVICE_ALLOCATOR, _DEFAULT_MEMORY = 0, 0
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor: its `OrtValue`, and its array where that is in CPU memory."""
+
+    handle: Handle
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    array: Array | None = None
+    """Shares the memory of a CPU tensor: to be written and read in place. None on a device."""
+
+    def release(self) -> None:
+        """Release it before its scope does."""
+        self.handle.release()
+
+
+def cpu_memory(api: Api, scope: Scope) -> Handle:
+    """The memory info of plain CPU memory."""
+    memory = api.get("CreateCpuMemoryInfo", "OrtMemoryInfo **", _DEVICE_ALLOCATOR, _DEFAULT_MEMORY)
+    return scope.own(Handle("memory info", memory, lambda m: api.plain("ReleaseMemoryInfo", m)))
+
+
+def cpu_tensor(api: Api, scope: Scope, memory: Handle, array: Array) -> Tensor:
+    """A tensor over the memory of an array; a copy is made of one that is not contiguous."""
+    array = np.ascontiguousarray(array)
+    value = api.get(
+        "CreateTensorWithDataAsOrtValue",
+        "OrtValue **",
+        memory.pointer,
+        ffi.cast("void *", array.ctypes.data),
+        array.nbytes,
+        list(array.shape),
+        array.ndim,
+        element_type(array.dtype),
+    )
+    return _own(api, scope, value, array.shape, array.dtype, array)
+
+
+def device_tensor(
+    api: Api, scope: Scope, allocator: Any, shape: Sequence[int], dtype: np.dtype[Any]
+) -> Tensor:
+    """A tensor that an allocator gave memory for.
+
+    Raises:
+        NativeCallError: the allocator refused.
+    """
+    value = api.get(
+        "CreateTensorAsOrtValue",
+        "OrtValue **",
+        allocator,
+        list(shape),
+        len(shape),
+        element_type(dtype),
+    )
+    return _own(api, scope, value, tuple(shape), dtype, None)
+
+
+def adopt_fetch(
+    api: Api, scope: Scope, value: Any, shape: Sequence[int], dtype: np.dtype[Any]
+) -> Tensor:
+    """Own a value that ORT allocated in CPU memory as the fetch of a Run."""
+    data = api.get("GetTensorMutableData", "void **", value)
+    size = math.prod(shape) * dtype.itemsize
+    array = np.frombuffer(ffi.buffer(data, size), dtype=dtype).reshape(shape)
+    return _own(api, scope, value, tuple(shape), dtype, array)
+
+
+def shape_of(api: Api, value: Any) -> tuple[int, ...]:
+    """The shape of a tensor value."""
+    info = api.get("GetTensorTypeAndShape", "OrtTensorTypeAndShapeInfo **", value)
+    try:
+        rank = api.get("GetDimensionsCount", "size_t *", info)
+        shape = ffi.new("int64_t[]", rank)
+        api.call("GetDimensions", info, shape, rank)
+        return tuple(shape)
+    finally:
+        api.plain("ReleaseTensorTypeAndShapeInfo", info)
+
+
+def copy_tensors(
+    api: Api, env: Handle, sources: Sequence[Tensor], destinations: Sequence[Tensor]
+) -> None:
+    """Copy each source to its destination through the EP's data transfer, without a stream.
+
+    Raises:
+        NativeCallError: ORT or the plugin refused.
+    """
+    api.call(
+        "CopyTensors",
+        env.pointer,
+        [tensor.handle.pointer for tensor in sources],
+        [tensor.handle.pointer for tensor in destinations],
+        ffi.NULL,
+        len(sources),
+    )
+
+
+def _own(
+    api: Api,
+    scope: Scope,
+    value: Any,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    array: Array | None,
+) -> Tensor:
+    handle = scope.own(Handle("tensor", value, lambda value: api.plain("ReleaseValue", value)))
+    return Tensor(handle, shape, dtype, array)

@@ -1,0 +1,233 @@
+"""Which cells were not as expected, grouped by cause, worst first; pure.
+
+Cells share a cause when verdict, outcome and reason are the same and their details differ only in
+numbers, addresses and the cell's own names. So one fault that shows on every core and in
+every scenario is told once, with the places where it showed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.config import Outcome
+from harness.results import CellResult, Death, Results, Verdict
+
+__all__ = [
+    "Cause",
+    "causes",
+    "core_names",
+    "death_of",
+    "expected_causes",
+    "ordered_cells",
+    "places",
+    "scenario_names",
+    "shown_outcome",
+    "signature",
+]
+
+# Worst first. A pass that is not as expected (its capture counts differ) follows the failures:
+# the plugin did something else than was written down.
+_WORST_FIRST: tuple[Outcome, ...] = (
+    "crashed",
+    "hung",
+    "failed",
+    "passed",
+    "rejected",
+    "unsupported",
+    "infra-error",
+    "not-run",
+)
+_VERDICTS: tuple[Verdict, ...] = ("unexpected", "flaky", "improved", "expected")
+
+# Long enough for any message with its numbers; what differs only beyond it is one cause.
+_SIGNATURE_LENGTH = 4000
+
+# Up to so many exceptions, "all but" reads better than a list.
+_FEW = 2
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Cells that share a cause.
+
+    Attributes:
+        verdict: the verdict of all of them.
+        outcome: the outcome that they are ordered by, see `shown_outcome`.
+        reason: the reason code of all of them.
+        cells: in the order of the run; the first one is the example that is shown.
+    """
+
+    verdict: Verdict
+    outcome: Outcome
+    reason: str
+    cells: tuple[CellResult, ...]
+
+    @property
+    def example(self) -> CellResult:
+        """The cell whose detail, log and command stand for all."""
+        return self.cells[0]
+
+
+def causes(results: Results) -> tuple[Cause, ...]:
+    """Everything that was not as expected, grouped by cause, worst first.
+
+    Among equals the cause with more cells comes first, then the one that was seen first.
+    Whatever improved comes last.
+    """
+    found = _group(
+        (cell for cell in ordered_cells(results) if cell.verdict != "expected"),
+        with_expected=False,
+    )
+    return tuple(
+        sorted(
+            found,
+            key=lambda cause: (
+                cause.verdict == "improved",
+                _WORST_FIRST.index(cause.outcome),
+                _VERDICTS.index(cause.verdict),
+                -len(cause.cells),
+            ),
+        )
+    )
+
+
+def expected_causes(results: Results) -> tuple[Cause, ...]:
+    """What was expected and is no pass, grouped by outcome, reason and expectation."""
+    found = _group(
+        (
+            cell
+            for cell in ordered_cells(results)
+            if cell.verdict == "expected" and cell.outcome != "passed"
+        ),
+        with_expected=True,
+    )
+    return tuple(sorted(found, key=lambda cause: _WORST_FIRST.index(cause.outcome)))
+
+
+def shown_outcome(cell: CellResult) -> Outcome:
+    """The outcome to show: the cell's own, or the worst attempt's for a flaky cell that passed."""
+    if cell.verdict != "flaky" or cell.outcome != "passed" or not cell.attempts:
+        return cell.outcome
+    bad = [attempt.outcome for attempt in cell.attempts if attempt.outcome != "passed"]
+    return min(bad, key=_WORST_FIRST.index, default=cell.outcome)
+
+
+def signature(cell: CellResult) -> str:
+    """The cell's detail without what may differ between equal causes."""
+    detail = cell.detail[:_SIGNATURE_LENGTH]
+    for own, name in (
+        (cell.id, "<cell>"),
+        (cell.scenario, "<scenario>"),
+        (cell.plugin, "<plugin>"),
+        (cell.core, "<core>"),
+    ):
+        # A name that is part of a longer word is left alone: a plugin may well be called "ep".
+        detail = re.sub(rf"(?<!\w){re.escape(own)}(?!\w)", name, detail) if own else detail
+    detail = re.sub(r"0[xX][0-9a-fA-F]+|\b(?=[a-f]*\d)[0-9a-f]{8,}\b", "#", detail)
+    detail = re.sub(r"[-+]?\d+(?:\.\d+)*(?:[eE][-+]?\d+)?", "#", detail)
+    return " ".join(detail.split())
+
+
+def death_of(cell: CellResult) -> Death | None:
+    """The death to show: that of the last attempt that ended in one."""
+    return next((a.death for a in reversed(cell.attempts) if a.death is not None), None)
+
+
+def core_names(results: Results) -> tuple[str, ...]:
+    """The ids of the run's cores, in their order; those that only cells name come last."""
+    named = [core.id for core in results.cores] + [cell.core for cell in results.cells]
+    return tuple(dict.fromkeys(named))
+
+
+def scenario_names(results: Results) -> tuple[str, ...]:
+    """The scenarios of the run, in the order in which its cells name them."""
+    return tuple(dict.fromkeys(cell.scenario for cell in ordered_cells(results)))
+
+
+def ordered_cells(results: Results) -> tuple[CellResult, ...]:
+    """The cells by core in the order of the run; cells of one core keep their order."""
+    position = {name: index for index, name in enumerate(core_names(results))}
+    return tuple(sorted(results.cells, key=lambda cell: position[cell.core]))
+
+
+def places(cells: Iterable[CellResult], results: Results) -> tuple[str, ...]:
+    """Where cells are, compactly: lines such as ``1.27.0 to 1.32.0: all 9 scenarios``."""
+    chosen = tuple(cells)
+    cores, scenarios = core_names(results), scenario_names(results)
+    by_core: dict[str, dict[str, None]] = {}
+    by_scenario: dict[str, dict[str, None]] = {}
+    for cell in chosen:
+        by_core.setdefault(cell.core, {})[cell.scenario] = None
+        by_scenario.setdefault(cell.scenario, {})[cell.core] = None
+    core_first = _merged(by_core)
+    scenario_first = _merged(by_scenario)
+    if len(core_first) <= len(scenario_first):
+        pairs = core_first
+    else:
+        pairs = [(names, wheres) for wheres, names in scenario_first]
+    return tuple(
+        f"{_cores_text(some_cores, cores)}: {_scenarios_text(some_scenarios, scenarios)}"
+        for some_cores, some_scenarios in pairs
+    )
+
+
+def _group(cells: Iterable[CellResult], *, with_expected: bool) -> list[Cause]:
+    groups: dict[tuple[Verdict, Outcome, str, str], list[CellResult]] = {}
+    for cell in cells:
+        same = cell.expected if with_expected else signature(cell)
+        groups.setdefault((cell.verdict, shown_outcome(cell), cell.reason, same), []).append(cell)
+    return [
+        Cause(verdict, outcome, reason, tuple(members))
+        for (verdict, outcome, reason, _), members in groups.items()
+    ]
+
+
+def _merged(sets: dict[str, dict[str, None]]) -> list[tuple[list[str], list[str]]]:
+    """Keys that have the same members, with those members."""
+    merged: dict[frozenset[str], tuple[list[str], list[str]]] = {}
+    for key, members in sets.items():
+        merged.setdefault(frozenset(members), ([], list(members)))[0].append(key)
+    return list(merged.values())
+
+
+def _cores_text(some: Sequence[str], every: Sequence[str]) -> str:
+    if len(some) == len(every) > 1:
+        return f"all {len(every)} cores"
+    positions = sorted(every.index(name) for name in some)
+    spans: list[list[int]] = []
+    for position in positions:
+        if spans and position == spans[-1][-1] + 1:
+            spans[-1].append(position)
+        else:
+            spans.append([position])
+    if len(spans) > 2 and len(every) - len(some) <= _FEW:
+        others = [name for name in every if name not in some]
+        return f"all {len(every)} cores but {', '.join(others)}"
+    parts = []
+    for span in spans:
+        if len(span) > 2:
+            parts.append(f"{every[span[0]]} to {every[span[-1]]}")
+        else:
+            parts.extend(every[position] for position in span)
+    return ", ".join(parts)
+
+
+def _scenarios_text(some: Sequence[str], every: Sequence[str]) -> str:
+    if len(some) == len(every) > 1:
+        return f"all {len(every)} scenarios"
+    others = [name for name in every if name not in some]
+    if len(others) <= _FEW < len(some):
+        return f"all {len(every)} scenarios but {', '.join(others)}"
+    members: dict[str, list[str]] = {}
+    for name in every:
+        members.setdefault(name.partition("/")[0], []).append(name)
+    parts: list[str] = []
+    for family, names in members.items():
+        hit = [name for name in names if name in some]
+        if len(hit) == len(names) > 1:
+            parts.append(f"{family}/* (all {len(names)})")
+        else:
+            parts.extend(hit)
+    return ", ".join(parts)
