@@ -69,7 +69,9 @@ def _specifier(text: str) -> str:
     try:
         SpecifierSet(text)
     except InvalidSpecifier:
-        raise ValueError(f'"{text}" is not a version specifier such as ">=1.24.4,<1.33"') from None
+        raise ValueError(
+            f'"{_shown(text)}" is not a version specifier such as ">=1.24.4,<1.33"'
+        ) from None
     return text
 
 
@@ -77,7 +79,7 @@ def _version(text: str) -> str:
     try:
         Version(text)
     except ValueError:  # InvalidVersion is one; so is a number of too many digits
-        raise ValueError(f'"{text}" is not a version such as "1.24.4"') from None
+        raise ValueError(f'"{_shown(text)}" is not a version such as "1.24.4"') from None
     return text
 
 
@@ -94,7 +96,7 @@ def _regex(text: str) -> str:
             warnings.simplefilter("ignore")
             re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f'"{text}" is not a regular expression: {error}') from None
+        raise ValueError(f'"{_shown(text)}" is not a regular expression: {error}') from None
     return text
 
 
@@ -102,27 +104,28 @@ def _requirement(text: str) -> str:
     try:
         Requirement(text)
     except InvalidRequirement:
-        raise ValueError(f'"{text}" is not a requirement such as "name==1.0"') from None
+        raise ValueError(f'"{_shown(text)}" is not a requirement such as "name==1.0"') from None
     return text
 
 
 def _variable(text: str) -> str:
     if not text or "=" in text:
-        raise ValueError(f'"{text}" is not the name of an environment variable')
+        raise ValueError(f'"{_shown(text)}" is not the name of an environment variable')
     return text
 
 
 def _plugin_name(text: str) -> str:
     if not re.fullmatch(_PLUGIN_NAME, text, re.ASCII):
         raise ValueError(
-            f'"{text}" is not a name for a plugin: letters, digits, ".", "_" and "-", the first '
-            "a letter or a digit"
+            f'"{_shown(text)}" is not a name for a plugin: letters, digits, ".", "_" and "-", '
+            "the first a letter or a digit"
         )
     return text
 
 
 # It names folders of runs and stands beside paths and requirements on the command line.
 _PLUGIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_VARIABLE = "^[^=]+$"
 
 Text = Annotated[str, Field(min_length=1)]
 Why = Annotated[Text, Field(description="Shown to people wherever this decides something.")]
@@ -137,11 +140,9 @@ Regex = Annotated[
 ]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
 Variable = Annotated[
-    str, AfterValidator(_variable), Field(json_schema_extra={"pattern": "^[^=]+$"})
+    str, AfterValidator(_variable), Field(json_schema_extra={"pattern": _VARIABLE})
 ]
-PluginName = Annotated[
-    str, AfterValidator(_plugin_name), Field(json_schema_extra={"pattern": f"^{_PLUGIN_NAME}$"})
-]
+PluginName = Annotated[str, AfterValidator(_plugin_name)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 
@@ -359,6 +360,7 @@ class PluginEntry(_Model):
     environment: dict[Variable, str] = Field(
         default_factory=dict,
         description="Set in the host's environment where the user's own does not set it.",
+        json_schema_extra={"propertyNames": {"pattern": _VARIABLE}},
     )
     options: ProviderOptions = Field(
         ProviderOptions(), description="The provider options that the plugin documents."
@@ -421,7 +423,7 @@ class Expectation(_Model):
     )
     core: Specifier | None = Field(None, description="The cores' versions; all when left out.")
     scenario: Text = Field(
-        "*", description='A name, a family or a glob; brackets stand for themselves, "*" does not.'
+        "*", description='A name, a family or a glob, in which only "*" and "?" are special.'
     )
     mode: Mode | None = Field(None, description="Either when left out.")
     platform: Literal["linux", "windows", "macos"] | None = Field(
@@ -465,7 +467,9 @@ class Matrix(_Model):
     )
     # Before `plugin`, whose check looks into it.
     plugins: dict[PluginName, PluginEntry] = Field(
-        default_factory=dict, description="What cannot be discovered, by the plugin's name."
+        default_factory=dict,
+        description="What cannot be discovered, by the plugin's name.",
+        json_schema_extra={"propertyNames": {"pattern": f"^{_PLUGIN_NAME}$"}},
     )
     plugin: str | None = Field(None, description="The entry that a run without --plugin takes.")
     iterations: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
@@ -490,7 +494,9 @@ class Matrix(_Model):
     def _default_plugin_exists(cls, name: str | None, info: ValidationInfo) -> str | None:
         plugins = info.data.get("plugins")  # absent when they are wrong themselves
         if name is not None and plugins is not None and name not in plugins:
-            raise ValueError(f'"{name}" has no entry under plugins' + _perhaps(name, plugins))
+            raise ValueError(
+                f'"{_shown(name)}" has no entry under plugins' + _perhaps(name, plugins)
+            )
         return name
 
 

@@ -89,8 +89,8 @@ def decide(
     setting = f"{override.variable}={value}"
     if not _knows(override, plugin):
         note = (
-            f"{setting} changes nothing: plugin {plugin} does not know the variable, "
-            f"{override.plugin} do."
+            f"{setting} changes nothing: plugin {plugin} does not know the variable "
+            f"(versions {override.plugin} do)."
         )
         return Decision(
             by_rule.mode, by_rule.rule, f"{by_rule.why} {note}", by_rule.link, rejection

@@ -155,13 +155,19 @@ class Observation(_Value):
     alone: bool = Field(description="Whether the scenario had a fresh host for itself.")
     host: str = Field(description="Names the host process within the run.")
     report: ScenarioReport | None = None
-    death: Death | None = None
+    death: Death | None = Field(
+        None, description="How the host ended, where that is to be told of this cell."
+    )
     setup_error: NativeError | None = Field(
         None, description="The host could not load the core or register the plugin."
     )
     no_device: bool = False
     identity: HostIdentity = HostIdentity()
     clean_end: bool = Field(description="The host tore down in order and ended with status 0.")
+    teardown_errors: list[str] = Field(default_factory=list)
+    left_behind: list[str] = Field(
+        default_factory=list, description="Processes that outlived the host, and were ended."
+    )
     infra: str | None = Field(None, description="Why the harness itself could not try.")
     log: str | None = None
     started: str

@@ -21,6 +21,10 @@ _RESOURCES = Path(__file__).parent / "resources"
 
 
 class _Generator(GenerateJsonSchema):
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        """What is written always has every key, those with a default included."""
+        return self.mode == "serialization" or super().field_is_required(field, total)
+
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - a hook of pydantic
         """No titles: each would only repeat its key."""
         return False
@@ -47,11 +51,15 @@ def results_schema() -> dict[str, Any]:
     return _schema(Results, "serialization", "results.json of ort-ep-matrix")
 
 
-def main() -> None:
-    """Write both schemas to the package's resources."""
+def main(folder: Path = _RESOURCES) -> None:
+    """Write `matrix.schema.json` and `results.schema.json`.
+
+    Args:
+        folder: where to; the package's resources unless said otherwise.
+    """
     for name, schema in (("matrix", matrix_schema()), ("results", results_schema())):
         text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-        (_RESOURCES / f"{name}.schema.json").write_text(text, encoding="utf-8", newline="\n")
+        (folder / f"{name}.schema.json").write_text(text, encoding="utf-8", newline="\n")
 
 
 def _schema(model: type[BaseModel], mode: JsonSchemaMode, title: str) -> dict[str, Any]:

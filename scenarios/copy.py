@@ -30,7 +30,7 @@ def cpu_io(host: Host) -> None:
     cases=_ORDERS,
     why="A feed on the other side of the bus is copied too late, or not at all.",
 )
-def mixed_inputs(host: Host, device_first: bool) -> None:  # noqa: FBT001 - a case's value
+def mixed_inputs(host: Host, device_first: bool) -> None:
     """Feed the CPU node a device tensor and the device node a CPU tensor in the same Run."""
     session = host.session(TWO_BRANCHES, cpu_nodes=["on_cpu"])
     allocator = host.device_allocator(session)
@@ -57,7 +57,7 @@ def mixed_inputs(host: Host, device_first: bool) -> None:  # noqa: FBT001 - a ca
     cases=_ORDERS,
     why="A result is fetched before the work that makes it was submitted: 0 where -1 was due.",
 )
-def mixed_outputs(host: Host, device_first: bool) -> None:  # noqa: FBT001 - a case's value
+def mixed_outputs(host: Host, device_first: bool) -> None:
     """Fetch the device branch into a CPU tensor and the CPU branch into a device tensor."""
     session = host.session(TWO_BRANCHES, cpu_nodes=["on_cpu"])
     allocator = host.device_allocator(session)

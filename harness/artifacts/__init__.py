@@ -1,0 +1,1 @@
+"""Cores and plugins: found, fetched, checked by hash, and cached. Nothing here loads them."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import hashlib
 import logging
 import re
 import urllib.parse
+import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
@@ -21,13 +22,30 @@ from harness.artifacts.pipconfig import PipConfig, fingerprint
 from harness.artifacts.target import Target
 from harness.errors import ArtifactError
 
-__all__ = ["Listing", "WheelFile", "ask_index", "best_wheel", "listing", "read_listing"]
+if TYPE_CHECKING:
+    from unearth.fetchers import Fetcher
+
+__all__ = [
+    "Listing",
+    "PackageNotFoundError",
+    "WheelFile",
+    "ask_index",
+    "best_wheel",
+    "fresh_listing",
+    "listing",
+    "local_path",
+    "read_listing",
+]
 
 _logger = logging.getLogger(__name__)
 _FINDER_LOGGER = "unearth.collector"
 _NOT_THERE = {404, 410}
 _SERVER_ERROR = 500
 _ATTEMPTS = 3
+
+
+class PackageNotFoundError(ArtifactError):
+    """Every index answered, and none has a wheel of the package."""
 
 
 class _Value(BaseModel):
@@ -69,14 +87,23 @@ def listing(package: str, cache: Cache, network: Network, *, refresh: bool = Fal
     if remembered is not None and not refresh:
         return remembered
     try:
-        fresh = ask_index(package, network)
+        return fresh_listing(package, cache, network)
     except ArtifactError as error:
         if remembered is None:
             raise
         _logger.warning("%s The listing of %s is used.", error.message, remembered.made)
         return remembered
-    write_bytes(_listing_path(package, cache), fresh.model_dump_json(indent=1).encode())
-    return fresh
+
+
+def fresh_listing(package: str, cache: Cache, network: Network) -> Listing:
+    """Ask the index and remember its answer.
+
+    Raises:
+        ArtifactError: an index did not answer, or none has the package.
+    """
+    answer = ask_index(package, network)
+    write_bytes(_listing_path(package, cache), answer.model_dump_json(indent=1).encode())
+    return answer
 
 
 def read_listing(package: str, cache: Cache) -> Listing | None:
@@ -94,7 +121,8 @@ def ask_index(package: str, network: Network) -> Listing:
     no such package is one, and so is a local folder or file: index that does not exist.
 
     Raises:
-        ArtifactError: one of them did not answer, or none has a wheel of the package.
+        ArtifactError: one of them did not answer.
+        PackageNotFoundError: none has a wheel of the package.
     """
     found: dict[str, WheelFile] = {}
     places = _places(network.config)
@@ -105,7 +133,7 @@ def ask_index(package: str, network: Network) -> Listing:
                 found[wheel.file] = wheel
     if not found:
         asked = ", ".join(_without_credentials(url) for _, url in places) or "no index at all"
-        raise ArtifactError(
+        raise PackageNotFoundError(
             f'No wheel of "{package}" was found; asked: {asked}.',
             'Check the name, and where "pip config list" points.',
         )
@@ -114,7 +142,7 @@ def ask_index(package: str, network: Network) -> Listing:
         by_version.setdefault(str(parse_wheel_filename(wheel.file)[1]), []).append(wheel)
     return Listing(
         package=canonicalize_name(package),
-        made=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        made=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         wheels={
             version: tuple(sorted(by_version[version], key=lambda wheel: wheel.file))
             for version in sorted(by_version, key=Version)
@@ -143,6 +171,12 @@ def best_wheel(wheels: Iterable[WheelFile], target: Target) -> WheelFile | None:
     return best[1] if best else None
 
 
+def local_path(url: str) -> Path | None:
+    """The path of a file: address; None for any other."""
+    parts = urllib.parse.urlsplit(url)
+    return Path(urllib.request.url2pathname(parts.path)) if parts.scheme == "file" else None
+
+
 def _listing_path(package: str, cache: Cache) -> Path:
     key = hashlib.sha256(f"{canonicalize_name(package)}\0{fingerprint()}".encode()).hexdigest()
     return cache.listings / f"{canonicalize_name(package)}-{key[:16]}.json"
@@ -157,7 +191,7 @@ def _places(config: PipConfig) -> list[tuple[str, str]]:
         default = PackageFinder().sources[0]["url"]
         indexes = [config.index_url or default, *config.extra_index_urls]
     links = [
-        str(Path(link).expanduser().absolute()) if "://" not in link else link
+        link if "://" in link else Path(link).expanduser().absolute().as_uri()
         for link in config.find_links
     ]
     return [("index", url) for url in indexes] + [("find-links", link) for link in links]
@@ -165,11 +199,8 @@ def _places(config: PipConfig) -> list[tuple[str, str]]:
 
 def _ask(package: str, kind: str, url: str, network: Network) -> list[WheelFile]:
     """The wheels at one place; asked again where the trouble may pass."""
-    from unearth.utils import path_to_url, url_to_path
-
-    if "://" not in url:
-        url = path_to_url(url)
-    if url.startswith("file:") and not url_to_path(url).exists():
+    local = local_path(url)
+    if local is not None and not local.exists():
         return []
     for attempt in range(1, _ATTEMPTS + 1):
         wheels, trouble, passing = _ask_once(package, kind, url, network.config)
@@ -199,7 +230,7 @@ def _ask_once(
     try:
         with open_client(config, responses.append) as client:
             finder = PackageFinder(
-                client,
+                cast("Fetcher", client),
                 index_urls=[url] if kind == "index" else (),
                 find_links=[url] if kind == "find-links" else (),
                 trusted_hosts=config.trusted_hosts,
@@ -238,8 +269,9 @@ class _Heard(logging.Handler):
         self.reasons: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        whole = isinstance(record.args, tuple) and len(record.args) > 1
-        self.reasons.append(str(record.args[-1]) if whole else record.getMessage())
+        # Its last argument is the bare reason; the whole message names the place again.
+        told = record.args if isinstance(record.args, tuple) else ()
+        self.reasons.append(str(told[-1]) if len(told) > 1 else record.getMessage())
 
 
 def _without_credentials(url: str) -> str:

@@ -216,10 +216,22 @@ def _read_macho(binaries: lief.MachO.FatBinary | None) -> Library | None:
         "Mach-O",
         [binary.header.cpu_type.name for binary in slices],
         shared=all(binary.header.file_type in (kinds.DYLIB, kinds.BUNDLE) for binary in slices),
-        exports=[str(symbol.name).removeprefix("_") for symbol in slices[0].exported_symbols],
+        # What one slice lacks is missing on its machine.
+        exports=sorted(set.intersection(*map(_macho_exports, slices))),
         needed=[str(command.name) for command in others],
         version=version if version != "0.0.0" else None,
     )
+
+
+def _macho_exports(binary: lief.MachO.Binary) -> set[str]:
+    return {
+        str(symbol.name).removeprefix("_")
+        for symbol in binary.symbols
+        # A file without an export trie exports what its symbol table marks as external: defined,
+        # not private, not for debuggers.
+        if symbol.has_export_info
+        or (symbol.raw_type & 0xF1 == 0x01 and symbol.raw_type & 0x0E)
+    }
 
 
 def _library(

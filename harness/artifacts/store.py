@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from harness.artifacts.cache import (
     publish,
     write_bytes,
 )
-from harness.artifacts.index import WheelFile
+from harness.artifacts.index import WheelFile, local_path
 from harness.artifacts.target import Target
 from harness.errors import ArtifactError
 
@@ -60,7 +61,7 @@ Supply = Callable[[Path], str]
 
 
 def find_core_entry(cache: Cache, origin_sha256: str) -> StoredCore | None:
-    """The library out of the wheel or archive with this hash, unchecked; None if it is not there."""
+    """The library out of the wheel or archive with this hash, unchecked; None if not there."""
     record = _read_record(cache.cores / origin_sha256)
     if record is None:
         return None
@@ -75,6 +76,7 @@ def obtain_core(
     target: Target,
     *,
     name: str,
+    vouched_by: str = "its publisher",
     repair: bool = False,
 ) -> tuple[StoredCore, str]:
     """The core library of a wheel or archive: from the cache, or put there now.
@@ -85,6 +87,7 @@ def obtain_core(
         supply: brings the wheel or archive, when the cache does not have its library.
         target: the platform whose library is wanted.
         name: of the wheel or archive, for messages.
+        vouched_by: who says what hash it must have, such as "the lock", for messages.
         repair: replace a library that no longer has its recorded hash.
 
     Returns:
@@ -107,7 +110,7 @@ def obtain_core(
             if stored is not None:
                 return stored, origin_sha256
         try:
-            return _put(cache, folder, origin_sha256, supply, target, name)
+            return _put(cache, folder, origin_sha256, supply, target, name, vouched_by)
         except OSError as error:
             raise ArtifactError(
                 f"The core of {name} could not be stored in {folder}: {error.strerror or error}.",
@@ -130,24 +133,30 @@ def remember_hash(cache: Cache, wheel: WheelFile, sha256: str) -> None:
 
 
 def _put(
-    cache: Cache, folder: Path, expected: str | None, supply: Supply, target: Target, name: str
+    cache: Cache,
+    folder: Path,
+    expected: str | None,
+    supply: Supply,
+    target: Target,
+    name: str,
+    vouched_by: str,
 ) -> tuple[StoredCore, str]:
     origin, library = partial_file(folder), partial_file(folder)
     try:
         found = supply(origin)
         if expected is not None and found != expected:
             raise ArtifactError(
-                f"{name} has the sha256 {found}, and {expected} was expected.",
-                "It was changed or damaged on its way or where it is published; do not use it "
-                "before that is cleared up.",
+                f"{name} has the sha256 {found}, but {vouched_by} says {expected}.",
+                "It was damaged on its way or changed where it lies, and is not used. Try again; "
+                "if it stays so, find out who changed it.",
             )
         file = extract_core(origin, library, target, name=name)
         record = _Record(origin=name, origin_sha256=found, library=file, sha256=hash_file(library))
         home = cache.cores / found
-        home.mkdir(parents=True, exist_ok=True)
-        publish(library, home / file)
-        # The record comes last: an entry without it does not exist.
-        write_bytes(home / _RECORD, record.model_dump_json(indent=1).encode())
+        with contextlib.nullcontext() if home == folder else locked(home):
+            publish(library, home / file)
+            # The record comes last: an entry without it does not exist.
+            write_bytes(home / _RECORD, record.model_dump_json(indent=1).encode())
         return StoredCore(home / file, record.sha256), found
     finally:
         origin.unlink(missing_ok=True)
@@ -190,13 +199,9 @@ def _read_record(folder: Path) -> _Record | None:
 def _address_key(wheel: WheelFile) -> str:
     """A wheel's address and, in a local folder where it may be built anew, its size and age."""
     text = wheel.url
-    if wheel.url.startswith("file:"):
-        from unearth.utils import url_to_path
-
-        try:
-            seen = url_to_path(wheel.url).stat()
-        except OSError:
-            return hashlib.sha256(os.fsencode(text)).hexdigest()
+    local = local_path(wheel.url)
+    if local is not None and local.is_file():
+        seen = local.stat()
         text += f"\0{seen.st_size}\0{seen.st_mtime_ns}"
     return hashlib.sha256(os.fsencode(text)).hexdigest()
 

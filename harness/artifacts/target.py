@@ -74,7 +74,9 @@ class Target:
     def version_in(self, name: str) -> str | None:
         """The version that a core library's file name carries, if it does."""
         match = re.fullmatch(_LIBRARY_NAMES[self.os], name)
-        return match.groupdict().get("version") if match else None
+        found = match.groupdict().get("version") if match else None
+        # The "1" of libonnxruntime.so.1 is an ABI and not a version.
+        return found if found and "." in found else None
 
 
 def machine_name(text: str) -> str:

@@ -29,7 +29,17 @@ from harness.native.tensors import (
     device_tensor,
 )
 
-__all__ = ["CPU", "FLOAT32", "Host", "Options", "Record", "Session", "Tensor", "UnsupportedError", "kernel_runs"]
+__all__ = [
+    "CPU",
+    "FLOAT32",
+    "Host",
+    "Options",
+    "Record",
+    "Session",
+    "Tensor",
+    "UnsupportedError",
+    "kernel_runs",
+]
 
 CPU = "CPUExecutionProvider"
 """The name of ORT's own CPU EP."""
@@ -252,9 +262,7 @@ class Host:
             "host_replays": host_replays,
         }
 
-    def _session(
-        self, model: Model, provider_options: Mapping[str, str], profile: bool
-    ) -> Session:
+    def _session(self, model: Model, provider_options: Mapping[str, str], profile: bool) -> Session:
         # A folder for each: ORT names a profile by the second in which it began.
         folder = tempfile.mkdtemp(dir=self.scratch) if profile else None
         return create_session(

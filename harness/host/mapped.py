@@ -9,11 +9,13 @@ from pathlib import Path
 __all__ = ["mapped_files", "parse_proc_maps"]
 
 
-def mapped_files() -> list[str]:
+def mapped_files(platform: str = sys.platform) -> list[str]:
     """The paths of all files mapped into this process, each once, in order of address."""
-    if sys.platform == "linux":
-        return parse_proc_maps(Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace"))
-    if sys.platform == "darwin":
+    if platform == "linux":
+        return parse_proc_maps(
+            Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        )
+    if platform == "darwin":
         return _dyld_images()
     import psutil
 
@@ -22,7 +24,7 @@ def mapped_files() -> list[str]:
 
 def parse_proc_maps(text: str) -> list[str]:
     """The file paths of the lines of a `/proc/<pid>/maps`."""
-    paths = {}
+    paths: dict[str, None] = {}
     for line in text.splitlines():
         fields = line.split(maxsplit=5)
         if len(fields) == 6 and fields[5].startswith("/"):

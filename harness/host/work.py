@@ -68,9 +68,7 @@ def work(channel: Channel) -> None:
     box.at("exit")
 
 
-def _set_up(
-    job: dict[str, Any], channel: Channel, box: BlackBox, scope: Scope
-) -> _Loaded | None:
+def _set_up(job: dict[str, Any], channel: Channel, box: BlackBox, scope: Scope) -> _Loaded | None:
     """Load the core and register the plugin; what fails is reported, and none returned."""
     before = _sha256(job["plugin"])
     box.at("load")
@@ -83,9 +81,7 @@ def _set_up(
     try:
         env = create_environment(api, scope)
         known = {device.pointer for device in ep_devices(api, env)}
-        registration = register_plugin(
-            api, scope, env, job["registration_name"], job["plugin"]
-        )
+        registration = register_plugin(api, scope, env, job["registration_name"], job["plugin"])
         appeared = [d for d in ep_devices(api, env) if d.pointer not in known]
     except NativeCallError as failure:
         channel.send("setup-failed", core_version=api.core_version, error=native_error(failure))

@@ -35,10 +35,23 @@ API_LEVEL = 24
 
 # OrtErrorCode, as of API level 28. A later core may return a number that is not here.
 _ERROR_NAMES = (
-    "OK FAIL INVALID_ARGUMENT NO_SUCHFILE NO_MODEL ENGINE_ERROR RUNTIME_EXCEPTION "
-    "INVALID_PROTOBUF MODEL_LOADED NOT_IMPLEMENTED INVALID_GRAPH EP_FAIL MODEL_LOAD_CANCELED "
-    "MODEL_REQUIRES_COMPILATION NOT_FOUND DEVICE_RESET"
-).split()
+    "OK",
+    "FAIL",
+    "INVALID_ARGUMENT",
+    "NO_SUCHFILE",
+    "NO_MODEL",
+    "ENGINE_ERROR",
+    "RUNTIME_EXCEPTION",
+    "INVALID_PROTOBUF",
+    "MODEL_LOADED",
+    "NOT_IMPLEMENTED",
+    "INVALID_GRAPH",
+    "EP_FAIL",
+    "MODEL_LOAD_CANCELED",
+    "MODEL_REQUIRES_COMPILATION",
+    "NOT_FOUND",
+    "DEVICE_RESET",
+)
 
 
 class NativeCallError(Exception):
@@ -164,9 +177,7 @@ class Api:
         keys, values = ffi.new("const char *const **"), ffi.new("const char *const **")
         count = ffi.new("size_t *")
         self.plain("GetKeyValuePairs", key_value_pairs, keys, values, count)
-        return {
-            text(keys[0][i]) or "": text(values[0][i]) or "" for i in range(count[0])
-        }
+        return {text(keys[0][i]) or "": text(values[0][i]) or "" for i in range(count[0])}
 
     def _checked(self, table: Any, function: str, args: tuple[Any, ...]) -> None:
         self._trace.enter(function)
@@ -189,7 +200,7 @@ def load_core(library: Path, trace: Trace) -> Api:
     """
     trace.enter("OrtGetApiBase")
     try:
-        loaded = ffi.dlopen(str(library))
+        loaded: Any = ffi.dlopen(str(library))
         base = loaded.OrtGetApiBase()
     except (OSError, AttributeError) as error:
         raise CoreLoadError(f"{library} cannot be used as a core: {error}") from None
@@ -209,7 +220,10 @@ def path_argument(path: str) -> Any:
 
 def text(chars: Any) -> str | None:
     """A C string as text, whatever its bytes; none for NULL."""
-    return None if chars == ffi.NULL else ffi.string(chars).decode("utf-8", "backslashreplace")
+    if chars == ffi.NULL:
+        return None
+    raw = ffi.string(chars)
+    return raw if isinstance(raw, str) else raw.decode("utf-8", "backslashreplace")
 
 
 def strings(values: Iterable[str]) -> tuple[Any, list[Any]]:

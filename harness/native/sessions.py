@@ -70,9 +70,7 @@ class Session:
         return {
             name: fetch
             if isinstance(fetch, Tensor)
-            else adopt_fetch(
-                self.api, self.scope, values[i], shape_of(self.api, values[i]), fetch
-            )
+            else adopt_fetch(self.api, self.scope, values[i], shape_of(self.api, values[i]), fetch)
             for i, (name, fetch) in enumerate(fetches.items())
         }
 

@@ -86,7 +86,7 @@ def adopt_fetch(
     """Own a value that ORT allocated in CPU memory as the fetch of a Run."""
     data = api.get("GetTensorMutableData", "void **", value)
     size = math.prod(shape) * dtype.itemsize
-    array = np.frombuffer(ffi.buffer(data, size), dtype=dtype).reshape(shape)
+    array = np.frombuffer(memoryview(ffi.buffer(data, size)), dtype=dtype).reshape(shape)
     return _own(api, scope, value, tuple(shape), dtype, array)
 
 

@@ -70,9 +70,7 @@ class Grid:
 
 def grid_of(results: Results) -> Grid:
     """The grid of a run: one column a core, or two for a core whose cells have both modes."""
-    cells = {
-        (cell.scenario, Column(cell.core, cell.mode)): cell for cell in ordered_cells(results)
-    }
+    cells = {(cell.scenario, Column(cell.core, cell.mode)): cell for cell in ordered_cells(results)}
     modes: dict[str, dict[Mode, None]] = {}
     for _, column in cells:
         if column.mode is not None:

@@ -117,14 +117,9 @@ def shown_outcome(cell: CellResult) -> Outcome:
 def signature(cell: CellResult) -> str:
     """The cell's detail without what may differ between equal causes."""
     detail = cell.detail[:_SIGNATURE_LENGTH]
-    for own, name in (
-        (cell.id, "<cell>"),
-        (cell.scenario, "<scenario>"),
-        (cell.plugin, "<plugin>"),
-        (cell.core, "<core>"),
-    ):
+    for own in (cell.id, cell.scenario, cell.plugin, cell.core):
         # A name that is part of a longer word is left alone: a plugin may well be called "ep".
-        detail = re.sub(rf"(?<!\w){re.escape(own)}(?!\w)", name, detail) if own else detail
+        detail = re.sub(rf"(?<!\w){re.escape(own)}(?!\w)", "#", detail) if own else detail
     detail = re.sub(r"0[xX][0-9a-fA-F]+|\b(?=[a-f]*\d)[0-9a-f]{8,}\b", "#", detail)
     detail = re.sub(r"[-+]?\d+(?:\.\d+)*(?:[eE][-+]?\d+)?", "#", detail)
     return " ".join(detail.split())

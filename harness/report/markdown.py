@@ -65,9 +65,7 @@ def _parts(results: Results) -> Iterator[str]:
     found = causes(results)
     if found:
         cells = sum(len(cause.cells) for cause in found)
-        yield (
-            f"### Not as expected: {count(cells, 'cell')}, {count(len(found), 'cause')}"
-        )
+        yield (f"### Not as expected: {count(cells, 'cell')}, {count(len(found), 'cause')}")
     for number, cause in enumerate(found, 1):
         yield _block(number, cause, results)
     for title, expectations in (
@@ -122,8 +120,8 @@ def _legend(grid: Grid, results: Results) -> str:
 
 def _block(number: int, cause: Cause, results: Results) -> str:
     cell = cause.example
-    lines = [f"#### {number}. {_plain(one_line(headline(cause), 200))}, "
-             f"{count(len(cause.cells), 'cell')}", ""]
+    title = f"{_plain(one_line(headline(cause), 200))}, {count(len(cause.cells), 'cell')}"
+    lines = [f"#### {number}. {title}", ""]
     lines += [_fence(one_line(cell.detail, 2000) or "(no detail)", "text"), ""]
     if len(cause.cells) > 1:
         where = places(cause.cells, results)
@@ -144,8 +142,14 @@ def _block(number: int, cause: Cause, results: Results) -> str:
     death = death_of(cell)
     tail = last_lines(death.log_tail, 20) if death is not None else []
     if tail:
-        lines += ["", "<details><summary>end of the log</summary>", "",
-                  _fence("\n".join(tail), "text"), "", "</details>"]
+        lines += [
+            "",
+            "<details><summary>end of the log</summary>",
+            "",
+            _fence("\n".join(tail), "text"),
+            "",
+            "</details>",
+        ]
     return "\n".join(lines)
 
 
@@ -160,14 +164,13 @@ def _code(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Text that stays plain text, after the beginning of a line."""
-    # A full stop before a space ends a sentence; before anything else it could make a link.
-    return re.sub(r"[.](?! |$)", "&#46;", _references(visible(text), keep=" ,.()=;&#"))
+    # Before a space these end a sentence or a clause; before anything else they could make a link.
+    kept = _references(visible(text), keep=" ,.:()=;-")
+    return re.sub(r"[.:](?! |$)", lambda match: f"&#{ord(match[0])};", kept)
 
 
 def _references(text: str, *, keep: str) -> str:
-    return "".join(
-        char if char.isalnum() or char in keep else f"&#{ord(char)};" for char in text
-    )
+    return "".join(char if char.isalnum() or char in keep else f"&#{ord(char)};" for char in text)
 
 
 def _fence(text: str, language: str) -> str:

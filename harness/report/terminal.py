@@ -28,6 +28,8 @@ __all__ = ["render"]
 
 _LABEL = 10
 _LEGEND = 6
+_NARROWEST_PAGE = 40
+_NARROWEST_NAME = 24
 _MOST_CAUSES = 25
 _MOST_PLACES = 8
 _MOST_EXPECTATIONS = 50
@@ -69,7 +71,7 @@ class _Page:
 
     @property
     def width(self) -> int:
-        return max(self.console.width, 20)
+        return max(self.console.width, _NARROWEST_PAGE)
 
     def safe(self, text: str) -> str:
         """Text that this console's encoding can express."""
@@ -159,8 +161,10 @@ def _grid(page: _Page, results: Results) -> None:
         return
     names = {scenario: page.safe(one_line(scenario, 200)) for scenario in grid.scenarios}
     longest = max(cell_len(name) for name in names.values())
-    # A long name is folded over several lines before it takes the room of the columns.
-    name_width = min(longest, max(page.width * 9 // 20, 12))
+    # A long name is folded over several lines before the grid is split, within reason.
+    left = page.width - sum(h.width for h in _headings(grid.columns, stacked=True))
+    most = left if left >= _NARROWEST_NAME else page.width * 9 // 20
+    name_width = max(min(longest, most), 4)
     room = page.width - name_width
     stacked = sum(h.width for h in _headings(grid.columns, stacked=False)) > room
     for columns in _blocks(grid.columns, room, stacked=stacked):
@@ -170,9 +174,7 @@ def _grid(page: _Page, results: Results) -> None:
     _legend(page, grid, results)
 
 
-def _blocks(
-    columns: Sequence[Column], room: int, *, stacked: bool
-) -> Iterable[Sequence[Column]]:
+def _blocks(columns: Sequence[Column], room: int, *, stacked: bool) -> Iterable[Sequence[Column]]:
     """The columns in blocks that fit into the room; one that is too wide stands alone."""
     first = 0
     for end in range(2, len(columns) + 1):
@@ -204,7 +206,7 @@ def _grid_block(
         )
         page.line((set_cell_size("mode", name_width), "dim"), (modes, "dim"))
     for scenario in grid.scenarios:
-        folded = chop_cells(names[scenario], name_width) or [""]
+        folded = _folded(names[scenario], name_width)
         parts: list[str | tuple[str, str]] = [set_cell_size(folded[0], name_width)]
         for column, heading in columns:
             cell = grid.cells.get((scenario, column))
@@ -217,6 +219,17 @@ def _grid_block(
         page.line(*parts)
         for rest in folded[1:]:
             page.line(rest)
+
+
+def _folded(name: str, width: int) -> list[str]:
+    """The name in lines of at most this width, its parameters on their own if that fits."""
+    base, bracket, parameters = name.partition("[")
+    parts = [name]
+    if cell_len(name) > width and bracket:
+        parts = [base, f"  {bracket}{parameters}"]
+        if any(cell_len(part) > width for part in parts):
+            parts = [name]
+    return [line for part in parts for line in chop_cells(part, width)] or [""]
 
 
 def _right(text: str, width: int) -> str:
@@ -272,9 +285,7 @@ def _problems(page: _Page, results: Results, run_folder: Path) -> None:
         page.line()
 
 
-def _problem(
-    page: _Page, number: int, cause: Cause, results: Results, run_folder: Path
-) -> None:
+def _problem(page: _Page, number: int, cause: Cause, results: Results, run_folder: Path) -> None:
     cell = cause.example
     shown = mark(cell)
     page.line(

@@ -1,8 +1,8 @@
-"""Makes text of unknown origin safe to show, in every format.
+r"""Makes text of unknown origin safe to show, in every format.
 
 A plugin writes into status messages and logs what it likes: escape codes, bidirectional marks,
 lone surrogates, megabytes without a line end. What leaves this module is printable text of known
-length in which every other character stands as a visible escape such as ``\\x1b``.
+length in which every other character stands as a visible escape such as ``\x1b``.
 """
 
 from __future__ import annotations

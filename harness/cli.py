@@ -1,0 +1,253 @@
+"""Arguments and exit codes. What the commands do stands in `harness.workflow`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness import __version__
+from harness.errors import HarnessError, InputError
+
+__all__ = ["main"]
+
+INTERRUPTED = 3
+
+
+def main() -> None:
+    """Run a command and end the process with its exit code."""
+    try:
+        code = command_line.main(prog_name="ort-ep-matrix", standalone_mode=False)
+    except HarnessError as error:
+        _complain(error.message, error.hint)
+        sys.exit(error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(InputError.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(InputError.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        _complain("Interrupted.", "")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone; nothing more can be told.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(HarnessError.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str, hint: str) -> None:
+    click.echo(f"Error: {message}", err=True)
+    if hint:
+        click.echo(hint, err=True)
+
+
+def _environment(
+    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> Mapping[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or "\0" in text:
+            raise click.BadParameter(f'"{text}" is not of the form NAME=VALUE', context, parameter)
+        pairs[name] = value
+    return pairs
+
+
+def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+_MATRIX = click.option(
+    "--matrix",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The matrix.yaml; that of the current folder, or else the shipped one, if left out.",
+)
+_ENV = click.option(
+    "--env",
+    "environment",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_environment,
+    help="Set an environment variable in every host process.",
+)
+_SELECTION = _options(
+    _MATRIX,
+    click.option(
+        "--plugin",
+        metavar="NAME|PATH|REQUIREMENT",
+        help="An entry of matrix.yaml, a plugin library, or a requirement such as name==1.0.",
+    ),
+    click.option(
+        "--core",
+        "cores",
+        multiple=True,
+        metavar="SPECIFIER",
+        help='A version, a specifier such as ">=1.30", `installed`, or a path. Repeatable.',
+    ),
+    click.option(
+        "--scenario",
+        "scenarios",
+        multiple=True,
+        metavar="GLOB",
+        help="A scenario, a family, or a glob over names. Repeatable.",
+    ),
+    click.option(
+        "--iterations", type=click.IntRange(1, 1_000_000), help="Iterations of each scenario."
+    ),
+    click.option(
+        "--mode",
+        type=click.Choice(["serialized", "concurrent", "policy"]),
+        default="policy",
+        show_default=True,
+        help="How the device is driven; the version policy decides it by default.",
+    ),
+    _ENV,
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ort-ep-matrix")
+def command_line() -> None:
+    """Try one plugin EP on every official ONNX Runtime core, and judge what happens.
+
+    Exit codes: 0 all as expected, 1 something unexpected, 2 the user's input, 3 infrastructure
+    or an incomplete run.
+    """
+
+
+@command_line.command()
+@_SELECTION
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), help="Cores driven side by side; one a processor."
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The run folder; reports/<time>-<plugin> if left out.",
+)
+def run(jobs: int | None, output: Path | None, **selection: Any) -> int:
+    """Run the matrix and judge every cell."""
+    from harness import interface, workflow
+
+    console = interface.console()
+    with interface.downloads(console) as progress:
+        planned = workflow.plan_run(_selection(selection), progress=progress)
+    stop = threading.Event()
+    with interface.stop_on_signal(stop):
+        folder = workflow.execute_run(
+            planned,
+            output=output,
+            jobs=jobs or interface.processors(),
+            watch=lambda counts: interface.watch(console, counts),
+            stop=stop,
+        )
+    results = workflow.judge_run(folder, planned.ground.loaded)
+    interface.show(results, console, folder)
+    return INTERRUPTED if stop.is_set() else results.summary.exit_code
+
+
+@command_line.command()
+@_SELECTION
+@click.option(
+    "--format", "form", type=click.Choice(["json", "github"]), default="json", show_default=True
+)
+def plan(form: str, **selection: Any) -> None:
+    """Print the cells of a selection; nothing is downloaded or run."""
+    from harness import workflow
+    from harness.plan import github_matrix, plan_json
+
+    plans = workflow.plan_cells(_selection(selection))
+    click.echo(github_matrix(plans) if form == "github" else plan_json(plans))
+
+
+@command_line.command()
+@_MATRIX
+def lock(matrix: Path | None) -> None:
+    """Write matrix.lock.json: the versions, files and hashes that runs may use from now on."""
+    from harness import interface, workflow
+
+    with interface.downloads(interface.console()) as progress:
+        path, written = workflow.lock_cores(matrix, progress)
+    click.echo(f"{path}: {interface.describe_lock(written)}")
+
+
+@command_line.command()
+@_SELECTION
+def fetch(**selection: Any) -> int:
+    """Fetch the cores and the plugin of a selection anew, and repair what the cache holds."""
+    from harness import interface, workflow
+
+    console = interface.console()
+    with interface.downloads(console) as progress:
+        planned = workflow.plan_run(_selection(selection), refresh=True, progress=progress)
+    return interface.show_fetched(planned.plugin, planned.cores, console)
+
+
+@command_line.command()
+@_MATRIX
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def scenarios(matrix: Path | None, as_json: bool) -> None:
+    """List the scenarios, each with the defect that it exists for."""
+    from harness import workflow
+
+    found = workflow.prepare(matrix).scenarios.values()
+    if as_json:
+        click.echo(json.dumps([{"name": one.name, "why": one.why} for one in found], indent=2))
+        return
+    width = max(len(one.name) for one in found)
+    for one in found:
+        click.echo(f"{one.name:<{width}}  {one.why}")
+
+
+@command_line.command()
+@_MATRIX
+@click.option("--plugin", required=True, metavar="NAME", help="An entry of matrix.yaml.")
+@click.option("--plugin-version", metavar="VERSION", help="Unknown if left out.")
+@click.option("--core", required=True, metavar="VERSION")
+@_ENV
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def policy(
+    matrix: Path | None,
+    plugin: str,
+    plugin_version: str | None,
+    core: str,
+    environment: Mapping[str, str],
+    as_json: bool,
+) -> None:
+    """Say how a core may be driven with a plugin, and which rule decides it."""
+    from harness import interface, workflow
+
+    decision = workflow.ask_policy(matrix, plugin, plugin_version, core, environment)
+    click.echo(interface.describe_decision(decision, as_json=as_json))
+
+
+@command_line.command()
+@_MATRIX
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def judge(matrix: Path | None, folder: Path) -> int:
+    """Judge a run folder again, with the expectations as they are now."""
+    from harness import interface, workflow
+
+    folder = folder.resolve()
+    results = workflow.judge_run(folder, workflow.prepare(matrix).loaded)
+    interface.show(results, interface.console(), folder)
+    return results.summary.exit_code
+
+
+def _selection(options: Mapping[str, Any]) -> Any:
+    from harness.workflow import Selection
+
+    return Selection(**options)

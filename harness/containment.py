@@ -1,0 +1,113 @@
+"""Starts host processes so that they can be ended with everything that they started.
+
+A host leads a process group of its own, and its environment carries a token that its children
+inherit. What is left after its end is found by descent and by that token.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+__all__ = ["TOKEN_VARIABLE", "end_tree", "exit_name", "start"]
+
+TOKEN_VARIABLE = "ORT_EP_MATRIX_HOST"  # noqa: S105 - the name of a variable
+
+# What Windows answers for the exceptions that kill a process (NTSTATUS).
+_WINDOWS_DEATHS = {
+    0xC0000005: "ACCESS_VIOLATION",
+    0xC0000017: "NO_MEMORY",
+    0xC000001D: "ILLEGAL_INSTRUCTION",
+    0xC0000094: "INTEGER_DIVIDE_BY_ZERO",
+    0xC00000FD: "STACK_OVERFLOW",
+    0xC0000135: "DLL_NOT_FOUND",
+    0xC0000142: "DLL_INIT_FAILED",
+    0xC0000374: "HEAP_CORRUPTION",
+    0xC0000409: "STACK_BUFFER_OVERRUN",
+}
+_SECONDS_TO_DIE = 5.0
+
+
+def start(
+    command: list[str], environment: Mapping[str, str], errors: Path, folder: Path
+) -> subprocess.Popen[bytes]:
+    """Start a host with pipes as its standard input and output.
+
+    Args:
+        command: what to run.
+        environment: the whole environment of the process.
+        errors: a file that takes what it writes to its standard error at first.
+        folder: its working directory.
+
+    Raises:
+        OSError: the system cannot start it.
+    """
+    apart: dict[str, Any] = (
+        {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+        if sys.platform == "win32"
+        else {"start_new_session": True}
+    )
+    with errors.open("ab") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=dict(environment),
+            cwd=folder,
+            **apart,
+        )
+
+
+def exit_name(returncode: int, platform: str = sys.platform) -> tuple[str, bool]:
+    """The name of how a process ended, and whether a signal or a system exception killed it."""
+    if platform == "win32":
+        code = returncode & 0xFFFFFFFF
+        return _WINDOWS_DEATHS.get(code, f"exit status 0x{code:08X}"), code >= 0xC0000000
+    if returncode < 0:
+        try:
+            return signal.Signals(-returncode).name, True
+        except ValueError:
+            return f"signal {-returncode}", True
+    return f"exit status {returncode}", False
+
+
+def end_tree(process: subprocess.Popen[bytes], token: str) -> list[str]:
+    """Kill a host and everything that descends from it or carries its token, and wait for it.
+
+    Returns:
+        The names and ids of the processes that had to be ended besides the host itself.
+    """
+    descendants: list[psutil.Process] = []
+    if process.poll() is None:
+        with contextlib.suppress(psutil.Error):
+            descendants = psutil.Process(process.pid).children(recursive=True)
+        with contextlib.suppress(OSError):
+            process.kill()
+        process.wait()
+    doomed = {*descendants, *_carriers(token)}
+    names = []
+    for survivor in doomed:
+        with contextlib.suppress(psutil.Error, OSError):
+            if survivor.status() != psutil.STATUS_ZOMBIE:
+                names.append(f"{survivor.name()} ({survivor.pid})")
+            survivor.kill()
+    psutil.wait_procs(list(doomed), timeout=_SECONDS_TO_DIE)
+    return sorted(names)
+
+
+def _carriers(token: str) -> list[psutil.Process]:
+    """The processes whose environment carries a host's token."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(TOKEN_VARIABLE) == token:
+                found.append(process)
+    return found

@@ -1,0 +1,419 @@
+"""Runs the cells of the plan on host processes and contains what happens to them.
+
+All scenarios of a core share a host until something dies. A death costs the scenario that was
+running: it is told of that one, and the rest goes on in a fresh host. What failed is tried again
+alone in a fresh host. What had passed in a host that then died is confirmed in a fresh one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.artifacts.cores import Core
+from harness.artifacts.plugins import Plugin
+from harness.config import DeviceChoice, ProviderOptions, Rejection
+from harness.host_process import HostJob, HostRun, HostTask, run_host
+from harness.outcome import AskedFor, Finding, classify, needs_repeat
+from harness.plan import Cell, CorePlan
+from harness.results import Death, HostIdentity, MappedFile, Observation
+
+__all__ = ["Progress", "Setting", "execute", "quiet"]
+
+_LOG_TAIL_BYTES = 2_000
+_LOG_KEPT_BYTES = 1_000_000
+_CORE_NAME = re.compile(
+    r"(lib)?onnxruntime(\.so(\.[\d.]+)?|(\.[\d.]+)?\.dylib|\.dll)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Who is told what is going on: the core's id and a cell's id, then its outcome."""
+
+    started: Callable[[str, str], None]
+    finished: Callable[[str, str, str], None]
+
+
+quiet = Progress(lambda core, cell: None, lambda core, cell, outcome: None)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all hosts of a run have in common."""
+
+    plugin: Plugin
+    rejections: Sequence[Rejection]
+    scenario_packages: Sequence[str]
+    setup_timeout_s: float
+    folder: Path
+    """The run folder; logs go to `logs`, what hosts need for themselves to `hosts`."""
+    models: Path
+    record: Callable[[Observation], None]
+    progress: Progress
+    stop: threading.Event
+
+    @property
+    def options(self) -> ProviderOptions:
+        """The plugin's provider options by purpose; none are known of a plugin without entry."""
+        return self.plugin.entry.options if self.plugin.entry else ProviderOptions()
+
+    @property
+    def device(self) -> DeviceChoice:
+        """Which EP device is driven."""
+        return self.plugin.entry.device if self.plugin.entry else DeviceChoice()
+
+
+def execute(plans: Sequence[CorePlan], cores: Sequence[Core], setting: Setting, jobs: int) -> None:
+    """Run all cells, cores side by side; everything that is seen is recorded at once.
+
+    Args:
+        plans: the cells, core by core.
+        cores: the cores of the plans; one that could not be had costs its own cells.
+        setting: what all hosts have in common.
+        jobs: how many cores are driven at the same time.
+    """
+    by_id = {core.id: core for core in cores}
+    try:
+        with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="core") as pool:
+            futures = [pool.submit(_run_core, plan, by_id[plan.core], setting) for plan in plans]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                setting.stop.set()
+                raise
+    finally:
+        shutil.rmtree(setting.folder / "hosts", ignore_errors=True)
+
+
+def _run_core(plan: CorePlan, core: Core, setting: Setting) -> None:
+    drive = _Drive(plan, core, setting)
+    if core.library is None:
+        for cell in plan.cells:
+            drive.give_up(cell, f"core-unavailable: {core.error}")
+        return
+    suspects, unconfirmed = _together(drive, list(plan.cells))
+    if unconfirmed:
+        seen = drive.host(unconfirmed)
+        for cell in unconfirmed:
+            if seen.clean and not seen.suspicious(cell):
+                drive.finish(cell)
+            else:
+                suspects.append(cell)
+    for cell in suspects:
+        drive.host([cell])
+        drive.finish(cell)
+
+
+def _together(drive: _Drive, rest: list[Cell]) -> tuple[list[Cell], list[Cell]]:
+    """Run the cells in as few hosts as deaths allow.
+
+    Returns:
+        The cells that a host of their own must see again, and those that had passed in a host
+        that then died.
+    """
+    suspects: list[Cell] = []
+    unconfirmed: list[Cell] = []
+    setups_failed = 0
+    while rest:
+        seen = drive.host(rest)
+        if seen.setup_failed:
+            # Nothing ran, and it is the same for all cells: one more host is proof enough.
+            setups_failed += 1
+            if setups_failed == 1 and seen.suspicious(rest[0]):
+                continue
+            for cell in rest:
+                drive.finish(cell)
+            break
+        for cell in [cell for cell in rest if cell.id in seen.findings]:
+            if seen.suspicious(cell):
+                suspects.append(cell)
+            elif seen.clean:
+                drive.finish(cell)
+            else:
+                unconfirmed.append(cell)
+        rest = [cell for cell in rest if cell.id not in seen.findings]
+    return suspects, unconfirmed
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What one host showed of the cells that it reached."""
+
+    findings: Mapping[str, Finding]
+    clean: bool
+    setup_failed: bool
+
+    def suspicious(self, cell: Cell) -> bool:
+        """Whether the cell must be seen again, in a host of its own."""
+        finding = self.findings.get(cell.id)
+        return finding is None or needs_repeat(finding) or finding.shared
+
+
+class _Drive:
+    """One core's cells on their way through host processes: attempts, names and records."""
+
+    def __init__(self, plan: CorePlan, core: Core, setting: Setting) -> None:
+        self._plan = plan
+        self._core = core
+        self._setting = setting
+        self._asked = AskedFor(core.version, setting.plugin.sha256)
+        self._attempts = dict.fromkeys((cell.id for cell in plan.cells), 0)
+        self._failed_before: set[str] = set()
+        self._last: dict[str, Finding] = {}
+        self._hosts = 0
+
+    def host(self, cells: Sequence[Cell]) -> _Seen:
+        """Run cells in a fresh host and record what was seen of those that it reached."""
+        if self._setting.stop.is_set():
+            for cell in cells:
+                self.give_up(cell, "interrupted: the run was stopped")
+            return _Seen(dict(self._last), clean=True, setup_failed=False)
+        self._hosts += 1
+        started, clock = _now(), time.monotonic()
+        job = self._job(cells)
+        by_scenario = {cell.scenario: cell for cell in cells}
+        run = run_host(
+            job,
+            on_start=lambda scenario: self._setting.progress.started(
+                self._core.id, by_scenario[scenario].id
+            ),
+            stop=self._setting.stop,
+        )
+        duration = time.monotonic() - clock
+        logs = {task.cell: task.log for task in job.tasks}
+        findings = {}
+        for cell in cells:
+            observation = self._observe(run, cell, job, logs[cell.id], alone=len(cells) == 1)
+            if observation is None:
+                continue
+            self._attempts[cell.id] += 1
+            self._setting.record(
+                observation.model_copy(update={"started": started, "duration_s": duration})
+                if observation.report is None
+                else observation.model_copy(update={"started": started})
+            )
+            finding = classify(observation, self._asked, self._setting.rejections)
+            if needs_repeat(self._last.get(cell.id, finding)):
+                self._failed_before.add(cell.id)
+            findings[cell.id] = self._last[cell.id] = finding
+        shutil.rmtree(job.scratch, ignore_errors=True)
+        return _Seen(
+            findings,
+            clean=run.end is not None and run.end.clean,
+            setup_failed=_setup_failed(run),
+        )
+
+    def finish(self, cell: Cell) -> None:
+        """Tell that nothing more is tried of a cell."""
+        outcome = self._last[cell.id].outcome
+        if outcome == "passed" and cell.id in self._failed_before:
+            outcome_text = "flaky"
+        else:
+            outcome_text = outcome
+        self._setting.progress.finished(self._core.id, cell.id, outcome_text)
+
+    def give_up(self, cell: Cell, why: str) -> None:
+        """Record that the harness could not try a cell."""
+        observation = Observation(
+            cell=cell.id,
+            attempt=self._next_attempt(cell),
+            alone=False,
+            host="",
+            clean_end=False,
+            infra=why,
+            started=_now(),
+            duration_s=0.0,
+        )
+        self._attempts[cell.id] += 1
+        self._setting.record(observation)
+        finding = classify(observation, self._asked, self._setting.rejections)
+        self._last[cell.id] = finding
+        self._setting.progress.finished(self._core.id, cell.id, finding.outcome)
+
+    def _next_attempt(self, cell: Cell) -> int:
+        return self._attempts[cell.id] + 1
+
+    def _job(self, cells: Sequence[Cell]) -> HostJob:
+        setting, plugin, device = self._setting, self._setting.plugin, self._setting.device
+        assert self._core.library is not None  # noqa: S101 - such a core has no host
+        name = f"{_file_name(self._core.id)}-{self._hosts}"
+        options = setting.options
+        return HostJob(
+            name=name,
+            core=self._core.library,
+            plugin=plugin.library,
+            registration_name=plugin.registration_name,
+            ep_name=plugin.entry.ep_name if plugin.entry else None,
+            device_type=device.type,
+            device_index=device.index,
+            mode=self._plan.mode,
+            options={
+                "always": options.always,
+                "capture": options.capture,
+                "cpu_nodes": None
+                if options.cpu_nodes is None
+                else [options.cpu_nodes.option, options.cpu_nodes.separator],
+            },
+            environment=self._plan.environment,
+            scenario_packages=setting.scenario_packages,
+            tasks=[
+                HostTask(cell.id, cell.scenario, cell.iterations, cell.timeout_s, self._log(cell))
+                for cell in cells
+            ],
+            setup_timeout_s=setting.setup_timeout_s,
+            models=setting.models,
+            scratch=setting.folder / "hosts" / name,
+            log=setting.folder / "logs" / _file_name(self._core.id) / f"host-{self._hosts}.log",
+        )
+
+    def _log(self, cell: Cell) -> Path:
+        attempt = self._next_attempt(cell)
+        parts = [_file_name(part) for part in cell.id.split("/")]
+        suffix = "" if attempt == 1 else f".{attempt}"
+        folder = self._setting.folder / "logs" / Path(*parts[:-1])
+        return folder / f"{parts[-1]}{suffix}.log"
+
+    def _observe(
+        self, run: HostRun, cell: Cell, job: HostJob, log: Path, *, alone: bool
+    ) -> Observation | None:
+        """What was seen of one cell in one host; none if the host did not come to it."""
+        end, report = run.end, run.reports.get(cell.scenario)
+        hit = _hit(run)
+        setup = _setup_failed(run)
+        if end is not None and end.how == "stopped":
+            infra: str | None = "interrupted: the run was stopped"
+        elif end is None:
+            infra = f"host-start: {run.infra}"
+        elif run.core_unusable is not None:
+            infra = f"core-unusable: {run.core_unusable}"
+        else:
+            infra = None
+        if report is None and cell.scenario != hit and not setup and infra is None:
+            return None
+        _trim(log)
+        tail_of = log if log.exists() else job.log
+        death = None
+        if end is not None and infra is None and not end.clean:
+            at_exit = hit is None and not setup
+            if setup or at_exit or cell.scenario == hit:
+                death = Death(
+                    how=end.how,
+                    name=end.name,
+                    phase=end.last.phase,
+                    iteration=end.last.iteration,
+                    last_call=end.last.call,
+                    inside_call=end.last.inside_call,
+                    log_tail=_tail(job.log if at_exit else tail_of),
+                )
+        return Observation(
+            cell=cell.id,
+            attempt=self._next_attempt(cell),
+            alone=alone,
+            host=job.name,
+            report=report,
+            death=death,
+            setup_error=run.setup_failed.error if run.setup_failed else None,
+            no_device=run.ready is not None and run.ready.ep_name is None,
+            identity=_identity(run, job),
+            clean_end=end is not None and end.clean,
+            teardown_errors=run.torn_down.failures if run.torn_down else [],
+            left_behind=list(end.left_behind) if end is not None and end.clean else [],
+            infra=infra,
+            log=tail_of.relative_to(self._setting.folder).as_posix(),
+            started="",
+            duration_s=report.duration_s if report else 0.0,
+        )
+
+
+def _setup_failed(run: HostRun) -> bool:
+    """Whether the host did not come as far as its first scenario."""
+    return run.running is None and not run.reports
+
+
+def _hit(run: HostRun) -> str | None:
+    """The scenario that a host died in; none if it lived, or died when all were done."""
+    if run.end is None or run.end.clean:
+        return None
+    if run.running is not None:
+        return run.running
+    if run.torn_down is None and run.end.last.phase in ("scenario", "release") and run.reports:
+        return next(reversed(run.reports))
+    return None
+
+
+def _identity(run: HostRun, job: HostJob) -> HostIdentity:
+    ready, torn_down = run.ready, run.torn_down
+    core_version = run.setup_failed.core_version if run.setup_failed else None
+    return HostIdentity(
+        core_version=ready.core_version if ready else core_version,
+        mapped=list(_roles(torn_down.mapped, job)) if torn_down else [],
+        plugin_sha256_before=ready.plugin_sha256_before if ready else None,
+        plugin_sha256_after=torn_down.plugin_sha256_after if torn_down else None,
+        ep_devices=ready.ep_devices if ready else [],
+        ep_name=ready.ep_name if ready else None,
+        plugin_version=ready.plugin_version if ready else None,
+        registration_name=job.registration_name,
+    )
+
+
+def _roles(mapped: Sequence[str], job: HostJob) -> Iterator[MappedFile]:
+    """The mapped files that are the core, the plugin, or another core."""
+    for path in mapped:
+        if _same_file(path, job.core):
+            yield MappedFile(path=path, role="core")
+        elif _same_file(path, job.plugin):
+            yield MappedFile(path=path, role="plugin")
+        elif _CORE_NAME.fullmatch(Path(path).name):
+            yield MappedFile(path=path, role="other-core")
+
+
+def _same_file(path: str, asked: Path) -> bool:
+    try:
+        return Path(path).samefile(asked)
+    except OSError:
+        return Path(path) == asked
+
+
+def _file_name(text: str) -> str:
+    """A text as a part of a path on every platform."""
+    return re.sub(r"[^\w.@+\[\]=-]", "_", text)
+
+
+def _trim(log: Path) -> None:
+    """Cut the middle out of a log that a plugin flooded."""
+    try:
+        size = log.stat().st_size
+        if size <= 2 * _LOG_KEPT_BYTES:
+            return
+        with log.open("r+b") as file:
+            file.seek(size - _LOG_KEPT_BYTES)
+            end = file.read()
+            file.seek(_LOG_KEPT_BYTES)
+            file.write(f"\n… {size - 2 * _LOG_KEPT_BYTES} bytes cut here …\n".encode() + end)
+            file.truncate()
+    except OSError:
+        return
+
+
+def _tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _LOG_TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,336 @@
+"""One host process from the engine's side: give it a job, hear what it reports, see it end.
+
+The engine waits for the next message or the end, never longer than the present phase may take.
+What comes out is a plain value: what the host said, and how it ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.containment import TOKEN_VARIABLE, end_tree, exit_name, start
+from harness.host.blackbox import LastSeen, read_blackbox
+from harness.results import EpDeviceSeen, NativeError, ScenarioReport
+
+__all__ = ["HostEnd", "HostJob", "HostRun", "HostTask", "run_host"]
+
+_LAUNCH = [sys.executable, "-P", "-m", "harness.host"]
+# A host may need this much beyond its time before it is ended: the stacks go into the log first.
+_GRACE_S = 1.0
+_POLL_S = 0.25
+_STREAM_END_S = 1.0
+_LONGEST_LINE = 4_000_000
+
+
+@dataclass(frozen=True)
+class HostTask:
+    """One scenario to run in a host."""
+
+    cell: str
+    scenario: str
+    iterations: int
+    timeout_s: float
+    log: Path
+
+
+@dataclass(frozen=True)
+class HostJob:
+    """Everything a host process needs to know."""
+
+    name: str
+    core: Path
+    plugin: Path
+    registration_name: str
+    ep_name: str | None
+    device_type: str | None
+    device_index: int
+    mode: str
+    options: Mapping[str, Any]
+    environment: Mapping[str, str]
+    scenario_packages: Sequence[str]
+    tasks: Sequence[HostTask]
+    setup_timeout_s: float
+    models: Path
+    scratch: Path
+    log: Path
+
+
+class Ready(BaseModel):
+    """What a host says once the plugin is registered."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    core_version: str
+    plugin_sha256_before: str | None
+    ep_devices: list[EpDeviceSeen]
+    ep_name: str | None
+    plugin_version: str | None
+
+
+class SetupFailed(BaseModel):
+    """What a host says when the core or the plugin refused to be set up."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    core_version: str
+    error: NativeError
+
+
+class TornDown(BaseModel):
+    """What a host says when it has released everything."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    failures: list[str]
+    mapped: list[str]
+    plugin_sha256_after: str | None
+
+
+@dataclass(frozen=True)
+class HostEnd:
+    """How a host process ended."""
+
+    how: str
+    """`clean`, `signal`, `exit`, `hang`, `channel`, or `stopped` by the harness."""
+    name: str
+    last: LastSeen
+    left_behind: tuple[str, ...] = ()
+    """Processes that outlived it, and were ended."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether it tore down, said so and ended with status 0."""
+        return self.how == "clean"
+
+
+@dataclass
+class HostRun:
+    """What a host said, in order, and how it ended."""
+
+    ready: Ready | None = None
+    setup_failed: SetupFailed | None = None
+    core_unusable: str | None = None
+    reports: dict[str, ScenarioReport] = field(default_factory=dict)
+    torn_down: TornDown | None = None
+    running: str | None = None
+    """The scenario that had started and not ended."""
+    end: HostEnd | None = None
+    infra: str | None = None
+
+
+def run_host(
+    job: HostJob,
+    *,
+    on_start: Callable[[str], None] = lambda scenario: None,
+    on_end: Callable[[ScenarioReport], None] = lambda report: None,
+    stop: threading.Event | None = None,
+) -> HostRun:
+    """Run one host process to its end.
+
+    Args:
+        job: what it is to do.
+        on_start: is told the scenario that has begun.
+        on_end: is told what a scenario reported.
+        stop: when set, the host is ended at once.
+    """
+    token = secrets.token_hex(16)
+    run = HostRun()
+    job.log.parent.mkdir(parents=True, exist_ok=True)
+    job.scratch.mkdir(parents=True, exist_ok=True)
+    blackbox = job.scratch / "blackbox"
+    try:
+        process = start(_LAUNCH, {**job.environment, TOKEN_VARIABLE: token}, job.log, job.scratch)
+    except OSError as error:
+        run.infra = f"the host process could not be started: {error}"
+        return run
+    lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
+    reader.start()
+    how, name = "stopped", "the harness gave up"
+    try:
+        how, name = _converse(process, job, token, blackbox, lines, run, on_start, on_end, stop)
+    finally:
+        # Whatever happened, nothing of this host outlives this call.
+        left = end_tree(process, token)
+        reader.join(_STREAM_END_S)
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+    run.end = HostEnd(how, name, read_blackbox(blackbox), tuple(left))
+    return run
+
+
+def _converse(
+    process: subprocess.Popen[bytes],
+    job: HostJob,
+    token: str,
+    blackbox: Path,
+    lines: queue.SimpleQueue[bytes | None],
+    run: HostRun,
+    on_start: Callable[[str], None],
+    on_end: Callable[[ScenarioReport], None],
+    stop: threading.Event | None,
+) -> tuple[str, str]:
+    """Hear everything that the host says; returns how it ended and the name of that."""
+    assert process.stdin is not None  # noqa: S101 - it was started with a pipe
+    with contextlib.suppress(OSError):  # If it is already dead, its end tells how.
+        process.stdin.write(_job_line(job, token, blackbox))
+        process.stdin.flush()
+    timeouts = {task.scenario: task.timeout_s for task in job.tasks}
+    limit = job.setup_timeout_s
+    deadline = time.monotonic() + limit + _GRACE_S
+    number = 0
+    while True:
+        if stop is not None and stop.is_set():
+            return "stopped", "the run was interrupted"
+        try:
+            line = _next_line(process, lines, deadline)
+        except TimeoutError:
+            return "hang", f"no end after {limit:g} s"
+        if line == b"":
+            continue
+        if line is None:
+            break
+        message = _message(line, token, number)
+        if message is None:
+            return "channel", f"a message that is not the host's: {line[:80]!r}"
+        number += 1
+        try:
+            phase = _take(message, run)
+        except ValidationError as error:
+            return "channel", f"a message that makes no sense: {error.errors()[0]['msg']}"
+        if phase == "started":
+            assert run.running is not None  # noqa: S101 - `_take` set it
+            limit = timeouts.get(run.running, job.setup_timeout_s)
+            on_start(run.running)
+        elif phase == "ended":
+            limit = job.setup_timeout_s
+            on_end(next(reversed(run.reports.values())))
+        deadline = time.monotonic() + limit + _GRACE_S
+    return _ended(process, run, deadline, limit)
+
+
+def _next_line(
+    process: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes | None], deadline: float
+) -> bytes | None:
+    """The next line; empty if there is none yet, none if there will be no more.
+
+    Raises:
+        TimeoutError: the deadline has passed.
+    """
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
+        raise TimeoutError
+    try:
+        return lines.get(timeout=min(remaining, _POLL_S))
+    except queue.Empty:
+        if process.poll() is None:
+            return b""
+    try:
+        # It has ended, and what it said is all in the stream, which a child may keep open.
+        return lines.get(timeout=_POLL_S)
+    except queue.Empty:
+        return None
+
+
+def _ended(
+    process: subprocess.Popen[bytes], run: HostRun, deadline: float, limit: float
+) -> tuple[str, str]:
+    """The host's stream has ended; now its process should, too."""
+    without_device = run.ready is not None and run.ready.ep_name is None
+    said_all = bool(run.torn_down or run.setup_failed or run.core_unusable or without_device)
+    try:
+        returncode = process.wait(timeout=max(deadline - time.monotonic(), _GRACE_S))
+    except subprocess.TimeoutExpired:
+        if said_all:
+            return "hang", f"no end of the process after {limit:g} s"
+        return "channel", "the host's channel was closed while its process went on"
+    name, killed = exit_name(returncode)
+    if killed:
+        return "signal", name
+    return ("clean" if returncode == 0 and said_all else "exit"), name
+
+
+def _take(message: dict[str, Any], run: HostRun) -> str:
+    """Add a message to what the host said; returns its kind."""
+    event = message.pop("event")
+    if event == "ready":
+        run.ready = Ready.model_validate(message)
+    elif event == "setup-failed":
+        run.setup_failed = SetupFailed.model_validate(message)
+    elif event == "core-unusable":
+        run.core_unusable = str(message.get("message"))
+    elif event == "started":
+        run.running = str(message.get("scenario"))
+    elif event == "ended":
+        report = ScenarioReport.model_validate(message.get("report"))
+        run.reports[report.scenario] = report
+        run.running = None
+    elif event == "torn-down":
+        run.torn_down = TornDown.model_validate(message)
+    return str(event)
+
+
+def _message(line: bytes, token: str, number: int) -> dict[str, Any] | None:
+    """A line as a message; none if it is not the next one of our host."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(message, dict) or message.pop("token", None) != token:
+        return None
+    return message if message.pop("number", None) == number and "event" in message else None
+
+
+def _job_line(job: HostJob, token: str, blackbox: Path) -> bytes:
+    fields = {
+        "token": token,
+        "log": str(job.log),
+        "blackbox": str(blackbox),
+        "setup_timeout_s": job.setup_timeout_s,
+        "scenario_packages": list(job.scenario_packages),
+        "core": str(job.core),
+        "plugin": str(job.plugin),
+        "registration_name": job.registration_name,
+        "ep_name": job.ep_name,
+        "device_type": job.device_type,
+        "device_index": job.device_index,
+        "mode": job.mode,
+        "options": dict(job.options),
+        "models": str(job.models),
+        "scratch": str(job.scratch),
+        "tasks": [
+            {
+                "scenario": task.scenario,
+                "iterations": task.iterations,
+                "timeout_s": task.timeout_s,
+                "log": str(task.log),
+            }
+            for task in job.tasks
+        ],
+    }
+    return json.dumps(fields).encode() + b"\n"
+
+
+def _read(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
+    assert process.stdout is not None  # noqa: S101 - it was started with a pipe
+    try:
+        while line := process.stdout.readline(_LONGEST_LINE):
+            lines.put(line)
+    except (OSError, ValueError):
+        pass
+    lines.put(None)

@@ -1,0 +1,169 @@
+"""What the commands show, and how they are interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TransferSpeedColumn,
+)
+
+from harness.artifacts.cores import Core
+from harness.artifacts.lock import Lock
+from harness.artifacts.plugins import Plugin
+from harness.artifacts.progress import Progress as DownloadProgress
+from harness.policy import Decision
+from harness.report.live import live_progress
+from harness.report.terminal import render
+from harness.results import Results
+
+__all__ = [
+    "console",
+    "describe_decision",
+    "describe_lock",
+    "downloads",
+    "processors",
+    "show",
+    "show_fetched",
+    "stop_on_signal",
+    "watch",
+]
+
+
+def console() -> Console:
+    """The console of the process."""
+    return Console(highlight=False)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def downloads(console: Console) -> Iterator[DownloadProgress]:
+    """A progress bar a download; nothing is drawn while there is none."""
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=console,
+        transient=True,
+    )
+    shown = _Bars(bars)
+    try:
+        yield shown
+    finally:
+        shown.stop()
+
+
+class _Bars:
+    """Download progress drawn by rich, from the first download on."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+        self._lock = threading.Lock()
+
+    def started(self, name: str, total_bytes: int | None) -> None:
+        with self._lock:
+            if not self._tasks:
+                self._bars.start()
+            task = self._tasks.get(name)
+            if task is None:
+                self._tasks[name] = self._bars.add_task(name, total=total_bytes)
+            else:
+                self._bars.reset(task, total=total_bytes)
+
+    def advanced(self, name: str, count_bytes: int) -> None:
+        self._bars.advance(self._tasks[name], count_bytes)
+
+    def finished(self, name: str) -> None:
+        self._bars.update(self._tasks[name], visible=False)
+
+    def stop(self) -> None:
+        self._bars.stop()
+
+
+@contextlib.contextmanager
+def stop_on_signal(stop: threading.Event) -> Iterator[None]:
+    """The first interruption ends the run in order; a second one ends it at once."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def watch(console: Console, counts: Mapping[str, int]) -> Iterator[Any]:
+    """Live progress of a run."""
+    with live_progress(console, counts) as live:
+        yield live
+
+
+def show(results: Results, console: Console, folder: Path) -> None:
+    """The report of a run."""
+    render(results, console, folder)
+    summary_file = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary_file:
+        with open(summary_file, "a", encoding="utf-8") as file:  # noqa: PTH123 - append
+            file.write((folder / "summary.md").read_text(encoding="utf-8"))
+
+
+def show_fetched(plugin: Plugin, cores: Sequence[Core], console: Console) -> int:
+    """What was fetched; 0, or 3 if a core could not be had."""
+    console.print(f"plugin {plugin.name} {plugin.version or ''}: {plugin.library}", markup=False)
+    for core in cores:
+        console.print(f"core {core.id}: {core.library or core.error}", markup=False)
+    return 3 if any(core.error for core in cores) else 0
+
+
+def describe_lock(lock: Lock) -> str:
+    """A line on what a lock holds."""
+    releases = sum(len(versions) for versions in lock.packages.values())
+    return f"{releases} releases locked"
+
+
+def describe_decision(decision: Decision, *, as_json: bool) -> str:
+    """A policy decision for people, or as JSON."""
+    if as_json:
+        return json.dumps(dataclasses.asdict(decision), indent=2)
+    lines = [f"mode: {decision.mode}", f"rule: {decision.rule}", f"why:  {decision.why}"]
+    if decision.link:
+        lines.append(f"link: {decision.link}")
+    if decision.override:
+        lines.append(f"override: {decision.override}")
+    if decision.rejection:
+        lines.append(
+            f"rejected by the core ({decision.rejection.reason}): {decision.rejection.why}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,371 @@
+"""Observations against expectations: the verdict of every cell and of the run. Pure.
+
+It can be run again over an old run folder with new expectations; nothing is executed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from packaging.specifiers import SpecifierSet
+
+from harness.config import Expectation, Matrix, Outcome
+from harness.names import matches
+from harness.outcome import AskedFor, Finding, classify, needs_repeat
+from harness.plan import Cell
+from harness.results import (
+    AttemptResult,
+    Capture,
+    CellResult,
+    CoreResult,
+    Observation,
+    PluginResult,
+    Results,
+    RunInfo,
+    Summary,
+    Verdict,
+)
+
+__all__ = ["Case", "Expected", "exit_code", "expected_of", "judge"]
+
+_INFRASTRUCTURE = ("infra-error", "not-run")
+_GOOD_ENDS = ("passed", "unsupported", "rejected")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is judged: everything that a run folder holds."""
+
+    run: RunInfo
+    plugin: PluginResult
+    named_plugin: bool
+    """Whether matrix.yaml has an entry for the plugin."""
+    platform: str
+    """`linux`, `windows` or `macos`."""
+    cores: Sequence[CoreResult]
+    cells: Sequence[Cell]
+    observations: Sequence[Observation]
+    whole: bool
+    """Whether nothing was left out of the matrix, so that every expectation must match."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What should happen in one cell, merged from the expectations that match it."""
+
+    outcomes: tuple[str, ...]
+    reason: str | None
+    capture: Mapping[str, int]
+    """Expected counts by their name in `harness.results.Capture`."""
+    why: tuple[str, ...]
+    sources: frozenset[int]
+    """Places of the expectations in matrix.yaml, from 0."""
+    outcome_source: int | None
+
+    def text(self) -> str:
+        """For people."""
+        parts = [" or ".join(self.outcomes) + (f" ({self.reason})" if self.reason else "")]
+        parts += [f"{count} {name.replace('_', ' ')}" for name, count in self.capture.items()]
+        return ", ".join(parts) + (": " + " ".join(self.why) if self.why else "")
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    observation: Observation
+    finding: Finding
+
+
+def judge(case: Case, matrix: Matrix, repeat: Callable[[Cell], str]) -> Results:
+    """The results of a run.
+
+    Args:
+        case: what was seen.
+        matrix: its rejections and expectations.
+        repeat: the command that repeats a cell.
+    """
+    versions = {core.id: core.version for core in case.cores}
+    attempts = _attempts(case, matrix, versions)
+    explained = _explained_hosts(attempts)
+    some_core_had_a_device = any(o.identity.ep_name is not None for o in case.observations)
+    applying = _applying(case, matrix.expectations)
+    no_device_hint = _no_device_hint(case, matrix)
+    cells, used = [], Counter[int]()
+    outdated: set[int] = set()
+    for cell in case.cells:
+        expected = expected_of(cell, versions[cell.core], applying, named=case.named_plugin)
+        used.update(expected.sources)
+        tried = [_with_device_hint(a, no_device_hint) for a in attempts.get(cell.id, [])]
+        if some_core_had_a_device:
+            tried = [_blame_plugin_for_no_device(attempt) for attempt in tried]
+        result = _judged(cell, tried, expected, explained, repeat(cell))
+        if result.verdict == "improved" and expected.outcome_source is not None:
+            outdated.add(expected.outcome_source)
+        cells.append(result)
+    unmatched = [i for i in applying if case.whole and not used[i]]
+    summary = Summary(
+        cells=len(cells),
+        outcomes=dict(Counter(cell.outcome for cell in cells)),
+        verdicts=dict(Counter(cell.verdict for cell in cells)),
+        outdated_expectations=[_describe(i, matrix.expectations[i]) for i in sorted(outdated)],
+        unmatched_expectations=[_describe(i, matrix.expectations[i]) for i in unmatched],
+        exit_code=0,
+    )
+    plugin = case.plugin.model_copy(update=_seen_plugin(case))
+    results = Results(
+        run=case.run, plugin=plugin, cores=list(case.cores), cells=cells, summary=summary
+    )
+    code = exit_code(results)
+    return results.model_copy(update={"summary": summary.model_copy(update={"exit_code": code})})
+
+
+def exit_code(results: Results) -> int:
+    """0 all as expected; 1 something unexpected; 3 the run is incomplete, and no more is known.
+
+    What is unexpected counts before what is incomplete: it is a finding whatever else is missing.
+    """
+    off = [cell for cell in results.cells if cell.verdict != "expected"]
+    summary = results.summary
+    if (
+        any(cell.outcome not in _INFRASTRUCTURE for cell in off)
+        or summary.outdated_expectations
+        or summary.unmatched_expectations
+    ):
+        return 1
+    return 3 if off else 0
+
+
+def expected_of(
+    cell: Cell, core_version: str, expectations: Mapping[int, Expectation], *, named: bool
+) -> Expected:
+    """What should happen in a cell. Later expectations win, field by field.
+
+    Without any, a cell should pass. A plugin without an entry may lack what a scenario asks for:
+    nobody said that it has it.
+    """
+    outcomes: tuple[str, ...] = ("passed",) if named else ("passed", "unsupported")
+    reason, outcome_source, outcome_why = None, None, ""
+    capture: dict[str, int] = {}
+    capture_why: dict[str, str] = {}
+    sources = set()
+    for place, one in expectations.items():
+        if not (
+            matches(one.scenario, cell.scenario)
+            and (one.mode is None or one.mode == cell.mode)
+            and (one.core is None or _contains(one.core, core_version))
+        ):
+            continue
+        sources.add(place)
+        if one.outcomes:
+            outcomes, reason = one.outcomes, one.reason
+            outcome_source, outcome_why = place, one.why
+        if one.capture is not None:
+            given = one.capture.model_dump(exclude_none=True)
+            capture.update(given)
+            capture_why.update(dict.fromkeys(given, one.why))
+    why = tuple(dict.fromkeys(filter(None, [outcome_why, *capture_why.values()])))
+    return Expected(outcomes, reason, capture, why, frozenset(sources), outcome_source)
+
+
+def _attempts(case: Case, matrix: Matrix, versions: Mapping[str, str]) -> dict[str, list[_Attempt]]:
+    core_of = {cell.id: cell.core for cell in case.cells}
+    attempts: dict[str, list[_Attempt]] = defaultdict(list)
+    for observation in case.observations:
+        if observation.cell not in core_of:
+            continue
+        asked = AskedFor(versions[core_of[observation.cell]], case.plugin.sha256)
+        finding = classify(observation, asked, matrix.rejections)
+        attempts[observation.cell].append(_Attempt(observation, finding))
+    return attempts
+
+
+def _explained_hosts(attempts: Mapping[str, Sequence[_Attempt]]) -> frozenset[str]:
+    """The shared hosts whose common trouble one of their cells showed again alone."""
+    hosts = set()
+    for tried in attempts.values():
+        for attempt in tried:
+            again = any(
+                other.observation.alone
+                and other.observation is not attempt.observation
+                and other.finding.reason == attempt.finding.reason
+                for other in tried
+            )
+            if attempt.finding.shared and not attempt.observation.alone and again:
+                hosts.add(attempt.observation.host)
+    return frozenset(hosts)
+
+
+def _judged(
+    cell: Cell,
+    tried: Sequence[_Attempt],
+    expected: Expected,
+    explained: frozenset[str],
+    repeat: str,
+) -> CellResult:
+    if not tried:
+        finding = Finding("not-run", "interrupted", "nothing was recorded of it")
+        report = None
+    else:
+        finding, report = tried[-1].finding, tried[-1].observation.report
+    failures = [
+        attempt.finding
+        for attempt in tried[:-1]
+        if needs_repeat(attempt.finding)
+        and not (attempt.finding.shared and attempt.observation.host in explained)
+    ]
+    flaky = finding.outcome in _GOOD_ENDS and bool(failures)
+    capture = report.capture if report else None
+    verdict = _verdict(finding, expected, capture, failures if flaky else [])
+    detail = finding.detail
+    if flaky:
+        detail = (
+            f"attempt 1 {failures[0].outcome} ({failures[0].reason}: {failures[0].detail}); "
+            f"then {finding.outcome} in a fresh host of its own"
+        )
+    elif verdict == "unexpected" and finding.outcome == "passed" and capture is not None:
+        detail = (
+            f"{capture.kernel_runs} kernel runs and {capture.host_replays} host replays "
+            f"in {capture.runs} runs"
+        )
+    return CellResult(
+        id=cell.id,
+        core=cell.core,
+        plugin=cell.plugin,
+        mode=cell.mode,
+        scenario=cell.scenario,
+        outcome=finding.outcome,
+        reason=finding.reason,
+        verdict=verdict,
+        expected=expected.text(),
+        iterations_planned=cell.iterations,
+        iterations_passed=report.iterations_passed if report else 0,
+        duration_s=tried[-1].observation.duration_s if tried else 0.0,
+        detail=detail,
+        hint=_hint(finding, verdict),
+        placement=report.placement if report else [],
+        capture=capture,
+        attempts=[_attempt_result(attempt) for attempt in tried],
+        log=tried[-1].observation.log if tried else None,
+        repeat=repeat,
+    )
+
+
+def _verdict(
+    finding: Finding, expected: Expected, capture: Capture | None, failures: Sequence[Finding]
+) -> Verdict:
+    if any(failure.outcome not in expected.outcomes for failure in failures):
+        return "flaky"
+    if finding.outcome not in expected.outcomes:
+        return "improved" if finding.outcome == "passed" else "unexpected"
+    if expected.reason is not None and finding.reason != expected.reason:
+        return "improved" if finding.outcome == "passed" else "unexpected"
+    if finding.outcome == "passed" and not _capture_fits(expected.capture, capture):
+        return "unexpected"
+    return "expected"
+
+
+def _capture_fits(wanted: Mapping[str, int], seen: Capture | None) -> bool:
+    if not wanted:
+        return True
+    return seen is not None and all(getattr(seen, key) == value for key, value in wanted.items())
+
+
+def _hint(finding: Finding, verdict: Verdict) -> str:
+    if verdict == "improved":
+        return "Take the outdated expectation out of matrix.yaml, or narrow its core specifier."
+    if verdict == "flaky":
+        return (
+            "The same cell failed and passed. Find the race, or list both outcomes in an "
+            "expectation that says why."
+        )
+    if finding.outcome == "unsupported" and verdict == "unexpected":
+        return "Name the provider option in the plugin's entry, or expect `unsupported` with a why."
+    return finding.hint
+
+
+def _attempt_result(attempt: _Attempt) -> AttemptResult:
+    observation, finding = attempt.observation, attempt.finding
+    return AttemptResult(
+        attempt=observation.attempt,
+        outcome=finding.outcome,
+        reason=finding.reason,
+        detail=finding.detail,
+        alone=observation.alone,
+        host=observation.host,
+        duration_s=observation.duration_s,
+        log=observation.log,
+        death=observation.death,
+    )
+
+
+def _applying(case: Case, expectations: Sequence[Expectation]) -> dict[int, Expectation]:
+    """The expectations that speak of this plugin and platform, by place."""
+    version = case.plugin.version
+    return {
+        place: one
+        for place, one in enumerate(expectations)
+        if matches(one.plugin, case.plugin.name)
+        and (one.platform is None or one.platform == case.platform)
+        and (
+            one.plugin_version is None
+            or (version is not None and _contains(one.plugin_version, version))
+        )
+    }
+
+
+def _contains(specifier: str, version: str) -> bool:
+    return SpecifierSet(specifier).contains(version, prereleases=True)
+
+
+def _blame_plugin_for_no_device(attempt: _Attempt) -> _Attempt:
+    """On another core the plugin did offer a device here, so the machine is not to blame."""
+    if attempt.finding.reason != "no-ep-device":
+        return attempt
+    outcome: Outcome = "failed"
+    return replace(
+        attempt,
+        finding=Finding(
+            outcome,
+            "no-ep-device",
+            "the plugin offered no EP device with this core, and did with another in this run",
+        ),
+    )
+
+
+def _with_device_hint(attempt: _Attempt, hint: str) -> _Attempt:
+    if attempt.finding.reason != "no-ep-device":
+        return attempt
+    return replace(attempt, finding=replace(attempt.finding, hint=hint))
+
+
+def _no_device_hint(case: Case, matrix: Matrix) -> str:
+    entry = matrix.plugins.get(case.plugin.name) if case.named_plugin else None
+    return (entry.no_device if entry else None) or (
+        "Check that the driver of the device is installed, and that the plugin does not need an "
+        "environment variable (--env) to offer the device of this machine."
+    )
+
+
+def _seen_plugin(case: Case) -> dict[str, str]:
+    """What registration told of the plugin and could not be known before."""
+    seen: dict[str, str] = {}
+    for observation in case.observations:
+        identity = observation.identity
+        if identity.ep_name is not None:
+            seen["ep_name"] = identity.ep_name
+            if case.plugin.version is None and identity.plugin_version:
+                seen["version"] = identity.plugin_version
+            break
+    return seen
+
+
+def _describe(place: int, one: Expectation) -> str:
+    parts = [f"expectations[{place}]:"]
+    for key in ("plugin", "plugin_version", "core", "scenario", "mode", "platform"):
+        value = getattr(one, key)
+        if value not in (None, "*"):
+            parts.append(f"{key} {value}")
+    if one.outcomes:
+        parts.append("expects " + " or ".join(one.outcomes))
+    return " ".join(parts)

@@ -1,0 +1,290 @@
+"""What an observation amounts to: an outcome and a reason code, pure.
+
+Reason codes, by outcome:
+
+* passed: `ok`
+* failed: `wrong-result`, `native-error`, `placement`, `no-checks`, `incomplete`,
+  `release-error`, `teardown-error`, `load-failed`, `missing-dependency`,
+  `registration-refused`, `no-ep-device`, `wrong-core`, `wrong-plugin`, `second-core`,
+  `plugin-changed`, `left-behind`
+* crashed: the signal or system exception, `exit-status`, `exited-early`, `at-exit`,
+  `channel-lost`
+* hung: `timeout`, `at-exit`
+* rejected: a reason of the `rejections` table
+* unsupported: `unsupported`
+* infra-error: `core-unavailable`, `core-unusable`, `host-start`, `scenario-error`,
+  `no-ep-device`
+* not-run: `interrupted`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
+
+from harness.config import Outcome, Rejection
+from harness.results import NativeError, Observation, ScenarioReport
+
+__all__ = ["AskedFor", "Finding", "classify", "needs_repeat"]
+
+_BEFORE_PLUGIN = ("start", "load")
+_EXIT_PHASES = ("teardown", "exit")
+
+
+@dataclass(frozen=True)
+class AskedFor:
+    """What a host should have had in it."""
+
+    core_version: str
+    plugin_sha256: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An outcome, its reason code, what was seen, and what to do about it."""
+
+    outcome: Outcome
+    reason: str
+    detail: str = ""
+    hint: str = ""
+    shared: bool = False
+    """Seen of the host as a whole: in a shared host it is not known whose doing it was."""
+
+
+def classify(observation: Observation, asked: AskedFor, rejections: Sequence[Rejection]) -> Finding:
+    """The outcome of one attempt, taken by itself.
+
+    An attempt whose host died elsewhere is judged by its own report; `harness.judge` then asks
+    whether it was confirmed.
+    """
+    if observation.infra is not None:
+        reason, _, text = observation.infra.partition(": ")
+        outcome: Outcome = "not-run" if reason == "interrupted" else "infra-error"
+        return Finding(outcome, reason, text)
+    if observation.death is not None:
+        return _death(observation)
+    wrong = _identity(observation, asked)
+    if wrong is not None:
+        return wrong
+    if observation.setup_error is not None:
+        return _setup_error(observation.setup_error, rejections)
+    if observation.no_device:
+        return Finding(
+            "infra-error",
+            "no-ep-device",
+            "the plugin registered, and offered no EP device that fits on this machine",
+        )
+    if observation.report is None:
+        return Finding("crashed", "exited-early", "the host ended without a report")
+    return _report(observation, observation.report, rejections)
+
+
+def needs_repeat(finding: Finding) -> bool:
+    """Whether a fresh host must see it again before it is believed."""
+    return finding.outcome in ("failed", "crashed", "hung")
+
+
+def _death(observation: Observation) -> Finding:
+    death = observation.death
+    assert death is not None  # noqa: S101 - the caller asked
+    where = f"in phase {death.phase}"
+    if death.iteration is not None:
+        where += f", iteration {death.iteration}"
+    if death.last_call is not None:
+        where += f", {'inside' if death.inside_call else 'after'} {death.last_call}"
+    if death.phase in _BEFORE_PLUGIN:
+        return Finding(
+            "infra-error",
+            "host-start" if death.phase == "start" else "core-unusable",
+            f"the host ended before the plugin was touched: {death.name} {where}",
+            "The end of the log tells more.",
+        )
+    at_exit = death.phase in _EXIT_PHASES
+    if death.how == "hang":
+        return Finding(
+            "hung",
+            "at-exit" if at_exit else "timeout",
+            f"{death.name}, {where}",
+            "The Python stacks of the host stand in the log.",
+            shared=at_exit,
+        )
+    if death.how == "channel":
+        return Finding("crashed", "channel-lost", f"{death.name}, {where}")
+    if at_exit:
+        return Finding(
+            "crashed",
+            "at-exit",
+            f"{death.name} {where}",
+            "The work had passed; something is released too late or twice when it ends.",
+            shared=True,
+        )
+    if death.how == "signal":
+        return Finding("crashed", death.name, f"{death.name} {where}")
+    if death.name.endswith(" 0"):
+        return Finding(
+            "crashed", "exited-early", f"the host ended with status 0 and no report, {where}"
+        )
+    return Finding("crashed", "exit-status", f"{death.name}, {where}")
+
+
+def _identity(observation: Observation, asked: AskedFor) -> Finding | None:
+    seen = observation.identity
+    if seen.core_version is not None and not _same_release(seen.core_version, asked.core_version):
+        return Finding(
+            "failed",
+            "wrong-core",
+            f"the core says version {seen.core_version}, where {asked.core_version} was asked for",
+        )
+    roles = {file.role: file.path for file in seen.mapped}
+    if "other-core" in roles:
+        return Finding(
+            "failed",
+            "second-core",
+            f"a second ORT was in the host: {roles['other-core']}",
+            "Find out which library of the plugin links or loads it; two cores in a process "
+            "do not share their objects.",
+            shared=True,
+        )
+    for role in ("core", "plugin"):
+        if seen.mapped and role not in roles:
+            return Finding(
+                "failed", f"wrong-{role}", f"the {role} that was asked for was not mapped"
+            )
+    for when, digest in (
+        ("before", seen.plugin_sha256_before),
+        ("after", seen.plugin_sha256_after),
+    ):
+        if digest is not None and digest != asked.plugin_sha256:
+            return Finding(
+                "failed",
+                "plugin-changed",
+                f"the plugin's file was another one {when} the run: sha256 {digest}",
+                "Something wrote to the file while it was in use; the results are of no one file.",
+                shared=True,
+            )
+    return None
+
+
+def _setup_error(error: NativeError, rejections: Sequence[Rejection]) -> Finding:
+    rejected = _rejected(error, rejections)
+    if rejected is not None:
+        return rejected
+    detail = f"{error.function} returned {error.code}: {error.message}"
+    missing = re.search(
+        r"([^\s:\"']+\.(?:so[\d.]*|dylib|dll)): cannot open shared object file", error.message
+    )
+    if missing:
+        return Finding(
+            "failed",
+            "missing-dependency",
+            detail,
+            f"The plugin needs {missing[1]}, and the loader did not find it: install what brings "
+            "it, put it beside the plugin, or name its folder with --env LD_LIBRARY_PATH=….",
+        )
+    if re.search(r"dlopen|LoadLibrary|[Ff]ailed to load library", error.message):
+        return Finding("failed", "load-failed", detail)
+    return Finding("failed", "registration-refused", detail)
+
+
+def _rejected(error: NativeError, rejections: Sequence[Rejection]) -> Finding | None:
+    for rejection in rejections:
+        if (
+            error.kind == "native"
+            and re.fullmatch(rejection.function, error.function)
+            and re.search(rejection.message, error.message)
+        ):
+            return Finding(
+                "rejected", rejection.reason, f"{error.function}: {error.message}", rejection.why
+            )
+    return None
+
+
+def _report(
+    observation: Observation, report: ScenarioReport, rejections: Sequence[Rejection]
+) -> Finding:
+    if report.unsupported is not None:
+        return Finding(
+            "unsupported",
+            "unsupported",
+            f"asked for {report.unsupported.asked}; {report.unsupported.answered}",
+        )
+    if report.error is not None:
+        return _scenario_error(report.error, rejections)
+    if report.check_failure_count:
+        return Finding("failed", "wrong-result", _wrong_result(report))
+    misplaced = [p for p in report.placement if p.got != p.expected]
+    if misplaced:
+        return Finding(
+            "failed",
+            "placement",
+            "; ".join(
+                f"node {p.node} ran on {p.got or 'no EP that ORT names'}, not on {p.expected}"
+                for p in misplaced
+            ),
+            "The values were right, and prove nothing: another EP computed them.",
+        )
+    return _completeness(observation, report)
+
+
+def _completeness(observation: Observation, report: ScenarioReport) -> Finding:
+    """Nothing was wrong in what it did; did it do everything, and end well?"""
+    if report.checks == 0 or not report.placement:
+        return Finding("failed", "no-checks", "the scenario checked nothing, or no placement")
+    if report.iterations_passed != report.iterations_planned:
+        return Finding(
+            "failed",
+            "incomplete",
+            f"{report.iterations_passed} of {report.iterations_planned} iterations passed",
+        )
+    if report.leaked:
+        return Finding("failed", "release-error", "; ".join(report.leaked))
+    if observation.teardown_errors:
+        return Finding(
+            "failed", "teardown-error", "; ".join(observation.teardown_errors), shared=True
+        )
+    if observation.left_behind:
+        return Finding(
+            "failed",
+            "left-behind",
+            f"processes outlived the host and were ended: {', '.join(observation.left_behind)}",
+            shared=True,
+        )
+    return Finding("passed", "ok", f"{report.iterations_passed} iterations")
+
+
+def _scenario_error(error: NativeError, rejections: Sequence[Rejection]) -> Finding:
+    rejected = _rejected(error, rejections)
+    if rejected is not None:
+        return rejected
+    at = "" if error.iteration is None else f" in iteration {error.iteration}"
+    if error.kind == "python":
+        return Finding(
+            "infra-error",
+            "scenario-error",
+            f"the scenario itself raised {error.function}{at}: {error.message}",
+            "This is a fault of the scenario, not of the plugin: its stack is in the log.",
+        )
+    return Finding(
+        "failed", "native-error", f"{error.function} returned {error.code}{at}: {error.message}"
+    )
+
+
+def _wrong_result(report: ScenarioReport) -> str:
+    text = f"{report.check_failure_count} of {report.checks} checks did not hold"
+    if report.check_failures:
+        first = report.check_failures[0]
+        text += (
+            f"; first in iteration {first.iteration}: {first.what} was {first.got}, "
+            f"where {first.expected} was due"
+        )
+    return text
+
+
+def _same_release(one: str, other: str) -> bool:
+    try:
+        return Version(one).release == Version(other).release
+    except InvalidVersion:
+        return one == other

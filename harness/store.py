@@ -1,0 +1,148 @@
+"""The run folder: everything seen in a run, written as it is seen, and read again for judging.
+
+run.json             what was planned: run, plugin, cores, cells
+observations.jsonl   one line an attempt at a cell, appended at once
+logs/                what hosts and plugins printed
+results.json, junit.xml, summary.md   made from these by `harness.judge`
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.errors import InputError, RunFolderError
+from harness.judge import Case
+from harness.plan import Cell
+from harness.results import CoreResult, Observation, PluginResult, RunInfo
+
+__all__ = ["RunRecord", "create_folder", "read_case", "recorder", "write_record"]
+
+_RECORD, _OBSERVATIONS = "run.json", "observations.jsonl"
+
+
+class RunRecord(BaseModel):
+    """What was known of a run before its first cell."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: int = 1
+    run: RunInfo
+    plugin: PluginResult
+    named_plugin: bool
+    platform: str
+    cores: list[CoreResult]
+    cells: list[Cell]
+    whole: bool
+    repeat: dict[str, str]
+    """Cell id to the command that repeats it."""
+
+
+def create_folder(output: Path | None, plugin_name: str) -> Path:
+    """The new folder of a run.
+
+    Args:
+        output: the folder that the user wants; `reports/<time>-<plugin>` if none.
+        plugin_name: names the folder then.
+
+    Raises:
+        InputError: the user's folder holds something already.
+        RunFolderError: it cannot be made.
+    """
+    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%S")
+    safe = re.sub(r"[^\w.+-]", "_", plugin_name)
+    folders = (
+        [output]
+        if output is not None
+        else [
+            Path("reports", f"{stamp}-{safe}{suffix}")
+            for suffix in ("", *(f"-{n}" for n in range(2, 100)))
+        ]
+    )
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=output is not None)
+            if any(folder.iterdir()):
+                raise InputError(
+                    f"{folder} is not empty, and results of two runs must not mix.",
+                    "Name a new folder with --output, or remove that one.",
+                )
+        except FileExistsError:
+            if output is not None:
+                raise InputError(f"{folder} is a file, not a folder.") from None
+            continue
+        except OSError as error:
+            raise RunFolderError(
+                f"The run folder {folder} cannot be made: {error.strerror}.",
+                "Name another one with --output.",
+            ) from None
+        return folder.resolve()
+    raise RunFolderError("There are too many run folders of this second in reports/.")
+
+
+def write_record(folder: Path, record: RunRecord) -> None:
+    """Write what is planned, before anything is executed."""
+    (folder / _RECORD).write_text(record.model_dump_json(indent=1), encoding="utf-8")
+    (folder / _OBSERVATIONS).touch()
+
+
+def recorder(folder: Path) -> Callable[[Observation], None]:
+    """A function that appends an observation; it may be called from any thread."""
+    lock = threading.Lock()
+    path = folder / _OBSERVATIONS
+
+    def record(observation: Observation) -> None:
+        line = observation.model_dump_json().encode("utf-8", "backslashreplace") + b"\n"
+        # One write a line: what a kill leaves is whole lines, and at most one torn last one.
+        with lock, path.open("ab", buffering=0) as file:
+            file.write(line)
+
+    return record
+
+
+def read_case(folder: Path) -> tuple[Case, RunRecord]:
+    """Everything that a run folder holds, for judging. A torn last line is left out.
+
+    Raises:
+        RunFolderError: it is no run folder, or of another version of the harness.
+    """
+    try:
+        record = RunRecord.model_validate_json((folder / _RECORD).read_bytes())
+        lines = (folder / _OBSERVATIONS).read_bytes().splitlines()
+    except OSError as error:
+        raise RunFolderError(
+            f"{folder} is not a run folder: {error.strerror}: {error.filename}."
+        ) from None
+    except ValidationError as error:
+        raise RunFolderError(
+            f"{folder / _RECORD} cannot be read: {error.errors()[0]['msg']}.",
+            "It may come from another version of ort-ep-matrix.",
+        ) from None
+    observations = []
+    for number, line in enumerate(lines):
+        try:
+            observations.append(Observation.model_validate(json.loads(line)))
+        except ValueError:
+            if number == len(lines) - 1:
+                break
+            raise RunFolderError(
+                f"{folder / _OBSERVATIONS}, line {number + 1}, is not an observation.",
+                "The file was changed after the run.",
+            ) from None
+    case = Case(
+        run=record.run,
+        plugin=record.plugin,
+        named_plugin=record.named_plugin,
+        platform=record.platform,
+        cores=record.cores,
+        cells=record.cells,
+        observations=observations,
+        whole=record.whole,
+    )
+    return case, record

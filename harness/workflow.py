@@ -1,0 +1,347 @@
+"""A run as a list of steps, each given what the one before it made."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness import __version__
+from harness.artifacts.cache import Cache, default_cache
+from harness.artifacts.cores import Core, resolve_cores
+from harness.artifacts.lock import Lock, read_lock
+from harness.artifacts.locking import write_lock
+from harness.artifacts.plugins import Plugin, resolve_plugin
+from harness.artifacts.progress import Progress as DownloadProgress
+from harness.artifacts.progress import no_progress
+from harness.config import LoadedMatrix, find_matrix, load
+from harness.errors import ConfigError, PluginError
+from harness.execute import Progress, Setting, execute
+from harness.host.scenario import Scenario, find_scenarios, scenario_packages
+from harness.judge import judge
+from harness.names import matches, suggestion
+from harness.plan import CorePlan, WantedMode, make_plan
+from harness.policy import Decision, decide
+from harness.report.json_report import write_results
+from harness.report.junit import write_junit
+from harness.report.markdown import render_markdown
+from harness.results import CoreResult, PluginResult, Results, RunInfo
+from harness.store import RunRecord, create_folder, read_case, recorder, write_record
+
+__all__ = ["Ground", "Planned", "Selection", "execute_run", "judge_run", "plan_run", "prepare"]
+
+LOCK_NAME = "matrix.lock.json"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the user asked for."""
+
+    matrix: Path | None = None
+    plugin: str | None = None
+    cores: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()
+    iterations: int | None = None
+    mode: WantedMode = "policy"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it leaves nothing of the matrix out."""
+        return not self.cores and not self.scenarios and self.mode == "policy"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What every command stands on: the matrix, its lock, the cache and the scenarios."""
+
+    loaded: LoadedMatrix
+    lock: Lock | None
+    cache: Cache
+    packages: Sequence[str]
+    scenarios: Mapping[str, Scenario]
+
+    @property
+    def base(self) -> Path:
+        """The folder that relative paths of the matrix start from."""
+        return self.loaded.path.parent
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A selection with everything that it needs, ready to be executed."""
+
+    ground: Ground
+    selection: Selection
+    plugin: Plugin
+    cores: Sequence[Core]
+    plans: Sequence[CorePlan]
+
+
+def prepare(matrix: Path | None) -> Ground:
+    """Load the matrix and find the scenarios.
+
+    Raises:
+        ConfigError: the matrix or its lock is wrong, or names scenarios that there are not.
+    """
+    loaded = load((matrix or find_matrix(Path.cwd())).absolute())
+    packages = scenario_packages()
+    scenarios = find_scenarios(packages)
+    _check_expectations(loaded, list(scenarios))
+    return Ground(
+        loaded, read_lock(loaded.path.parent / LOCK_NAME), default_cache(), packages, scenarios
+    )
+
+
+def plan_run(
+    selection: Selection, *, refresh: bool = False, progress: DownloadProgress = no_progress
+) -> Planned:
+    """Resolve the plugin and the cores, and lay out the cells.
+
+    Raises:
+        HarnessError: the selection or the matrix is wrong, or nothing can be had.
+    """
+    ground = prepare(selection.matrix)
+    matrix = ground.loaded.matrix
+    plugin = resolve_plugin(
+        matrix, ground.base, ground.cache, selection.plugin, refresh=refresh, progress=progress
+    )
+    cores = resolve_cores(
+        matrix,
+        ground.base,
+        ground.cache,
+        lock=ground.lock,
+        selectors=selection.cores,
+        refresh=refresh,
+        progress=progress,
+    )
+    plans = make_plan(
+        matrix,
+        cores=[(core.id, core.version) for core in cores],
+        plugin_name=plugin.name,
+        plugin_version=plugin.version,
+        entry=plugin.entry,
+        scenarios=[(one.name, one.timeout_s) for one in ground.scenarios.values()],
+        scenario_globs=selection.scenarios,
+        iterations=selection.iterations,
+        mode=selection.mode,
+        environment=os.environ,
+        user_environment=selection.environment,
+    )
+    return Planned(ground, selection, plugin, cores, plans)
+
+
+def plan_cells(selection: Selection) -> Sequence[CorePlan]:
+    """The cells of a selection."""
+    return plan_run(selection).plans
+
+
+def lock_cores(matrix: Path | None, progress: DownloadProgress) -> tuple[Path, Lock]:
+    """Write the lock beside the matrix.
+
+    Returns:
+        Its path and what it holds.
+    """
+    loaded = load((matrix or find_matrix(Path.cwd())).absolute())
+    path = loaded.path.parent / LOCK_NAME
+    return path, write_lock(loaded.matrix, loaded.path.parent, default_cache(), path, progress)
+
+
+def ask_policy(
+    matrix: Path | None,
+    plugin: str,
+    plugin_version: str | None,
+    core: str,
+    environment: Mapping[str, str],
+) -> Decision:
+    """What the policy says of a core and a version of a plugin.
+
+    Raises:
+        PluginError: the matrix has no such entry.
+        InputError: a version is none, or the environment says what the policy does not know.
+    """
+    loaded = load((matrix or find_matrix(Path.cwd())).absolute())
+    entry = loaded.matrix.plugins.get(plugin)
+    if entry is None:
+        raise PluginError(
+            f'There is no entry "{plugin}" under plugins in {loaded.path}.',
+            f"Entries: {', '.join(loaded.matrix.plugins) or 'none'}.",
+        )
+    return decide(
+        entry.policy,
+        loaded.matrix.core_checks,
+        core=core,
+        plugin_version=plugin_version,
+        environment={**entry.environment, **os.environ, **environment},
+    )
+
+
+def execute_run(
+    planned: Planned,
+    *,
+    output: Path | None,
+    jobs: int,
+    watch: Callable[[Mapping[str, int]], AbstractContextManager[Any]],
+    stop: threading.Event,
+) -> Path:
+    """Execute what was planned and record it.
+
+    Args:
+        planned: the cells and what they need.
+        output: the run folder; one in `reports/` if none.
+        jobs: how many cores are driven at the same time.
+        watch: shows what goes on; given core ids to numbers of cells.
+        stop: when set, the run ends early and what was not tried is recorded as such.
+
+    Returns:
+        The run folder.
+    """
+    folder = create_folder(output, planned.plugin.name)
+    write_record(folder, _record(planned, folder, jobs))
+    counts = {plan.core: len(plan.cells) for plan in planned.plans}
+    matrix = planned.ground.loaded.matrix
+    with watch(counts) as live:
+        setting = Setting(
+            plugin=planned.plugin,
+            rejections=matrix.rejections,
+            scenario_packages=planned.ground.packages,
+            setup_timeout_s=matrix.timeout_s,
+            folder=folder,
+            models=planned.ground.cache.root / "models",
+            record=recorder(folder),
+            progress=Progress(live.started, live.finished),
+            stop=stop,
+        )
+        execute(planned.plans, planned.cores, setting, jobs)
+    return folder
+
+
+def judge_run(folder: Path, loaded: LoadedMatrix) -> Results:
+    """Judge a run folder and write its reports into it.
+
+    Returns:
+        What `results.json` holds.
+    """
+    case, record = read_case(folder)
+    finished = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+    run = case.run.model_copy(
+        update={"finished": case.run.finished or finished, "matrix_sha256": loaded.sha256}
+    )
+    results = judge(
+        replace(case, run=run), loaded.matrix, lambda cell: record.repeat.get(cell.id, "")
+    )
+    write_results(results, folder / "results.json")
+    write_junit(results, folder / "junit.xml")
+    (folder / "summary.md").write_text(render_markdown(results), encoding="utf-8")
+    return results
+
+
+def _record(planned: Planned, folder: Path, jobs: int) -> RunRecord:
+    plugin = planned.plugin
+    plans = {plan.core: plan for plan in planned.plans}
+    return RunRecord(
+        run=RunInfo(
+            id=folder.name,
+            started=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+            finished="",
+            harness_version=__version__,
+            matrix_sha256=planned.ground.loaded.sha256,
+            platform=platform.platform(),
+            command=["ort-ep-matrix", *sys.argv[1:]],
+            jobs=jobs,
+        ),
+        plugin=PluginResult(
+            name=plugin.name,
+            version=plugin.version,
+            library=str(plugin.library),
+            sha256=plugin.sha256,
+            ep_name=None,
+            registration_name=plugin.registration_name,
+        ),
+        named_plugin=plugin.entry is not None,
+        platform=_platform(),
+        cores=[
+            CoreResult(
+                id=core.id,
+                version=core.version,
+                library=str(core.library) if core.library else None,
+                sha256=core.sha256,
+                source=core.source,
+                error=core.error,
+                mode=plans[core.id].mode,
+                mode_rule=f"{plans[core.id].decision.rule}: {plans[core.id].decision.why}",
+            )
+            for core in planned.cores
+        ],
+        cells=[cell for plan in planned.plans for cell in plan.cells],
+        whole=planned.selection.whole,
+        repeat=_repeat_commands(planned),
+    )
+
+
+def _repeat_commands(planned: Planned) -> dict[str, str]:
+    """Cell id to the command that repeats just that cell."""
+    selection = planned.selection
+    common = ["ort-ep-matrix", "run"]
+    if selection.matrix is not None:
+        common += ["--matrix", str(selection.matrix)]
+    if selection.plugin is not None:
+        common += ["--plugin", selection.plugin]
+    tail: list[str] = []
+    if selection.iterations is not None:
+        tail += ["--iterations", str(selection.iterations)]
+    if selection.mode != "policy":
+        tail += ["--mode", selection.mode]
+    for name, value in selection.environment.items():
+        tail += ["--env", f"{name}={value}"]
+    join = subprocess.list2cmdline if sys.platform == "win32" else shlex.join
+    sources = {core.id: core for core in planned.cores}
+    return {
+        cell.id: join(
+            [
+                *common,
+                "--core",
+                _core_argument(sources[cell.core]),
+                "--scenario",
+                cell.scenario,
+                *tail,
+            ]
+        )
+        for plan in planned.plans
+        for cell in plan.cells
+    }
+
+
+def _core_argument(core: Core) -> str:
+    """What names a core to `--core`: itself where it came from no list of releases."""
+    if core.source.startswith("installed"):
+        return "installed"
+    if core.source.startswith("path") and core.library is not None:
+        return str(core.library)
+    return core.version
+
+
+def _check_expectations(loaded: LoadedMatrix, names: Sequence[str]) -> None:
+    """An expectation for a scenario or a plugin that there is not would never be missed."""
+    for place, one in enumerate(loaded.matrix.expectations):
+        where = f"{loaded.path}: expectations[{place}]"
+        if not any(matches(one.scenario, name) for name in names):
+            close = suggestion(one.scenario, names)
+            raise ConfigError(
+                f'{where}: scenario "{one.scenario}" matches no scenario'
+                + (f'; perhaps you meant "{close}"?' if close else "."),
+                "`ort-ep-matrix scenarios` lists them.",
+            )
+
+
+def _platform() -> str:
+    return {"win32": "windows", "darwin": "macos"}.get(sys.platform, "linux")

@@ -1,0 +1,262 @@
+"""A real core, a real plugin and real deaths: every cell gets what is its own, and no more."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.artifacts.cores import Core
+from harness.artifacts.plugins import Plugin
+from harness.config import LoadedMatrix
+from harness.execute import Progress, Setting, execute
+from harness.host.scenario import find_scenarios
+from harness.judge import Case, judge
+from harness.plan import make_plan
+from harness.results import CellResult, CoreResult, Observation, PluginResult, RunInfo
+
+pytestmark = [pytest.mark.cores, pytest.mark.webgpu]
+
+FINE = ["rogue/fine[1]", "rogue/fine[2]", "rogue/fine[3]"]
+
+
+@dataclass(frozen=True)
+class Lab:
+    core: Core
+    plugin: Plugin
+    loaded: LoadedMatrix
+    environment: Mapping[str, str]
+    folder: Path
+
+    def run(self, *names: str, timeout_s: float = 20.0) -> dict[str, CellResult]:
+        known = find_scenarios(["tests.rogue"])
+        plans = make_plan(
+            self.loaded.matrix,
+            cores=[(self.core.id, self.core.version)],
+            plugin_name=self.plugin.name,
+            plugin_version=self.plugin.version,
+            entry=self.plugin.entry,
+            scenarios=[(name, known[name].timeout_s or timeout_s) for name in names],
+            iterations=3,
+            environment=self.environment,
+            user_environment={"ROGUE_FLAG": str(self.folder / "flag")},
+        )
+        seen: list[Observation] = []
+        execute(
+            plans,
+            [self.core],
+            Setting(
+                plugin=self.plugin,
+                rejections=self.loaded.matrix.rejections,
+                scenario_packages=["tests.rogue"],
+                setup_timeout_s=5.0,
+                folder=self.folder,
+                models=self.folder / "models",
+                record=seen.append,
+                progress=Progress(lambda core, cell: None, lambda core, cell, outcome: None),
+                stop=threading.Event(),
+            ),
+            jobs=1,
+        )
+        case = Case(
+            run=RunInfo(
+                id="test",
+                started="",
+                finished="",
+                harness_version="",
+                matrix_sha256="",
+                platform="",
+            ),
+            plugin=PluginResult(
+                name=self.plugin.name,
+                version=self.plugin.version,
+                library=str(self.plugin.library),
+                sha256=self.plugin.sha256,
+                ep_name=None,
+                registration_name=self.plugin.registration_name,
+            ),
+            named_plugin=True,
+            platform="linux",
+            cores=[
+                CoreResult(
+                    id=self.core.id,
+                    version=self.core.version,
+                    library=None,
+                    sha256=None,
+                    source="",
+                    mode="serialized",
+                    mode_rule="",
+                )
+            ],
+            cells=plans[0].cells,
+            observations=seen,
+            whole=False,
+        )
+        results = judge(case, self.loaded.matrix, lambda cell: cell.id)
+        return {cell.scenario: cell for cell in results.cells}
+
+
+@pytest.fixture
+def lab(
+    newest: Core,
+    webgpu: Plugin,
+    loaded: LoadedMatrix,
+    host_environment: Mapping[str, str],
+    tmp_path: Path,
+) -> Lab:
+    return Lab(newest, webgpu, loaded, host_environment, tmp_path)
+
+
+def outcome(cell: CellResult) -> tuple[str, str, str]:
+    return cell.outcome, cell.reason, cell.verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "ends", "detail"),
+    [
+        ("rogue/signal[SIGSEGV]", ("crashed", "SIGSEGV"), "iteration 1"),
+        ("rogue/signal[SIGKILL]", ("crashed", "SIGKILL"), "iteration 1"),
+        ("rogue/signal[SIGABRT]", ("crashed", "SIGABRT"), "iteration 1"),
+        ("rogue/null", ("crashed", "SIGSEGV"), "phase scenario"),
+        ("rogue/exit[0]", ("crashed", "exited-early"), "status 0 and no report"),
+        ("rogue/exit[7]", ("crashed", "exit-status"), "exit status 7"),
+        ("rogue/endless", ("hung", "timeout"), "no end after 1 s"),
+        ("rogue/no-descriptors", ("crashed", "exit-status"), ""),
+        ("rogue/wrong", ("failed", "wrong-result"), "1 of 3 checks did not hold"),
+        ("rogue/misplaced", ("failed", "placement"), "not on CPUExecutionProvider"),
+        ("rogue/unchecked", ("failed", "no-checks"), ""),
+        ("rogue/native-error", ("failed", "native-error"), "Run returned INVALID_ARGUMENT"),
+        ("rogue/raises", ("infra-error", "scenario-error"), "ZeroDivisionError"),
+        ("rogue/unsupported", ("unsupported", "unsupported"), "asked for a thing"),
+        ("rogue/newer-level", ("unsupported", "unsupported"), "level 9999"),
+        ("rogue/at-exit", ("crashed", "at-exit"), "SIGSEGV in phase exit"),
+        ("rogue/child", ("failed", "left-behind"), "python"),
+        ("rogue/forked", ("failed", "left-behind"), "python"),
+    ],
+)
+def test_trouble_costs_its_own_cell_alone(
+    lab: Lab, name: str, ends: tuple[str, str], detail: str
+) -> None:
+    cells = lab.run(FINE[0], FINE[1], name, FINE[2])
+
+    assert outcome(cells[name]) == (*ends, "unexpected")
+    assert detail in cells[name].detail
+    for other in FINE:
+        assert outcome(cells[other]) == ("passed", "ok", "expected"), cells[other].detail
+    assert not (lab.folder / "hosts").exists()
+    assert not [p for p in psutil.Process().children(recursive=True) if p.is_running()]
+
+
+def test_a_death_tells_the_last_native_call_and_the_end_of_the_log(lab: Lab) -> None:
+    cell = lab.run("rogue/signal[SIGSEGV]")["rogue/signal[SIGSEGV]"]
+
+    death = cell.attempts[-1].death
+    assert death is not None
+    assert (death.how, death.name, death.phase, death.iteration) == (
+        "signal",
+        "SIGSEGV",
+        "scenario",
+        1,
+    )
+    assert death.last_call == "GetTensorMutableData"
+    assert not death.inside_call
+    assert "Fatal Python error: Segmentation fault" in death.log_tail
+    assert cell.log is not None
+    assert "tests/rogue/scenarios.py" in (lab.folder / cell.log).read_text()
+
+
+def test_a_hang_leaves_the_python_stacks_in_the_log(lab: Lab) -> None:
+    began = time.monotonic()
+    cell = lab.run("rogue/endless")["rogue/endless"]
+
+    assert cell.log is not None
+    assert "in endless" in (lab.folder / cell.log).read_text()
+    assert time.monotonic() - began < 15
+
+
+def test_a_host_that_never_ends_is_ended(lab: Lab) -> None:
+    cell = lab.run("rogue/endless-at-exit")["rogue/endless-at-exit"]
+
+    assert outcome(cell) == ("hung", "at-exit", "unexpected")
+
+
+def test_what_fails_once_and_passes_alone_is_flaky(lab: Lab) -> None:
+    cells = lab.run(FINE[0], "rogue/once", FINE[1])
+
+    assert outcome(cells["rogue/once"]) == ("passed", "ok", "flaky")
+    assert [a.outcome for a in cells["rogue/once"].attempts] == ["crashed", "passed"]
+    assert [outcome(cells[name])[2] for name in FINE[:2]] == ["expected", "expected"]
+
+
+def test_a_failure_is_believed_only_when_a_fresh_host_shows_it_again(lab: Lab) -> None:
+    cell = lab.run(FINE[0], "rogue/wrong")["rogue/wrong"]
+
+    first, second = cell.attempts
+    assert (first.alone, second.alone) == (False, True)
+    assert first.host != second.host
+    assert cell.iterations_passed == 2
+
+
+def test_what_passed_before_a_death_is_confirmed_in_a_host_that_ends_well(lab: Lab) -> None:
+    cells = lab.run(FINE[0], "rogue/exit[0]")
+
+    first, second = cells[FINE[0]].attempts
+    assert first.host != second.host
+    assert second.outcome == "passed"
+
+
+def test_what_is_printed_reaches_the_log_of_its_cell_and_is_cut(lab: Lab) -> None:
+    cells = lab.run(FINE[0], "rogue/flood", FINE[1])
+
+    assert {outcome(cell) for cell in cells.values()} == {("passed", "ok", "expected")}
+    log = cells["rogue/flood"].log
+    assert log is not None
+    text = (lab.folder / log).read_bytes()
+    assert len(text) < 3_000_000
+    assert b"bytes cut here" in text
+    assert text.endswith(b'{"event": "ended"}\n')
+
+
+def test_a_forged_message_is_not_believed(lab: Lab) -> None:
+    cells = lab.run(FINE[0], "rogue/forged", FINE[1])
+
+    assert outcome(cells["rogue/forged"])[:2] == ("crashed", "channel-lost")
+    assert [outcome(cells[name])[2] for name in FINE[:2]] == ["expected", "expected"]
+
+
+def test_changed_process_state_does_not_reach_the_other_cells(lab: Lab) -> None:
+    cells = lab.run("rogue/elsewhere", *FINE)
+
+    assert {outcome(cell) for cell in cells.values()} == {("passed", "ok", "expected")}
+
+
+def test_an_end_of_the_harness_ends_its_hosts(
+    lab: Lab, host_environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import sys, time, subprocess;"
+        "p = subprocess.Popen([sys.executable, '-P', '-m', 'harness.host'],"
+        " stdin=subprocess.PIPE, stdout=subprocess.PIPE);"
+        "print(p.pid, flush=True); time.sleep(600)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, env=dict(host_environment)
+    )
+    assert parent.stdout is not None
+    host = psutil.Process(int(parent.stdout.readline()))
+    time.sleep(0.3)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+
+    host.wait(timeout=10)
+    assert not psutil.pid_exists(host.pid)

@@ -1,0 +1,1 @@
+"""Scenarios that misbehave as a plugin might, for the tests of containment."""

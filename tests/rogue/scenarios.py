@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from harness.host.host import CPU, Host, UnsupportedError
+from harness.host.scenario import scenario
+from scenarios.models import NEGATE
+from scenarios.values import values
+
+
+def _work(host: Host) -> None:
+    session = host.session(NEGATE)
+    for i in host.iterations():
+        fetched = session.run({"x": host.cpu_tensor(values(i))}, {"y": values(0).dtype})["y"]
+        host.check("y", -values(i), host.read(fetched))
+    host.placed(NEGATE, session, {"negate": host.ep_name})
+
+
+@scenario("rogue/fine", why="Behaves.", cases={"1": 1, "2": 2, "3": 3})
+def fine(host: Host, _case: int) -> None:
+    _work(host)
+
+
+@scenario("rogue/signal", why="A signal.", cases={"SIGSEGV": 11, "SIGKILL": 9, "SIGABRT": 6})
+def dies(host: Host, number: int) -> None:
+    session = host.session(NEGATE)
+    for i in host.iterations():
+        session.run({"x": host.cpu_tensor(values(i))}, {"y": values(0).dtype})
+        if i == 1:
+            os.kill(os.getpid(), number)
+
+
+@scenario("rogue/null", why="A write to address 0.")
+def null(host: Host) -> None:
+    _work(host)
+    ctypes.memset(0, 1, 1)
+
+
+@scenario("rogue/exit", why="The process is ended from within.", cases={"0": 0, "7": 7})
+def exits(_host: Host, status: int) -> None:
+    os._exit(status)
+
+
+@scenario("rogue/endless", why="Never returns.", timeout_s=1.0)
+def endless(_host: Host) -> None:
+    while True:
+        time.sleep(1)
+
+
+@scenario("rogue/at-exit", why="Dies when the process ends.")
+def at_exit(host: Host) -> None:
+    _work(host)
+    atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
+
+
+@scenario("rogue/endless-at-exit", why="Never ends.")
+def endless_at_exit(host: Host) -> None:
+    _work(host)
+    atexit.register(time.sleep, 1000)
+
+
+@scenario("rogue/flood", why="Prints without end.")
+def flood(host: Host) -> None:
+    _work(host)
+    for _ in range(64):
+        os.write(2, b"x" * 1_000_000)
+        os.write(1, b'{"event": "ended"}\n' * 1000)
+
+
+@scenario("rogue/no-descriptors", why="All descriptors are closed.")
+def no_descriptors(_host: Host) -> None:
+    os.closerange(0, 1024)
+
+
+@scenario("rogue/forged", why="Something else is written where the reports go.")
+def forged(_host: Host) -> None:
+    for descriptor in range(200, 210):
+        try:
+            os.write(descriptor, b'{"token": "guessed", "number": 3, "event": "torn-down"}\n')
+        except OSError:
+            continue
+
+
+@scenario("rogue/child", why="A child process outlives the host.")
+def child(host: Host) -> None:
+    _work(host)
+    subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
+    )
+
+
+@scenario("rogue/forked", why="A forked child keeps the host's descriptors.")
+def forked(host: Host) -> None:
+    _work(host)
+    if os.fork() == 0:
+        time.sleep(600)
+
+
+@scenario("rogue/wrong", why="A value is wrong in one iteration.")
+def wrong(host: Host) -> None:
+    session = host.session(NEGATE)
+    for i in host.iterations():
+        host.check("y", -values(i), values(i) if i == 1 else -values(i))
+    host.placed(NEGATE, session, {"negate": host.ep_name})
+
+
+@scenario("rogue/misplaced", why="The right value from the wrong EP.")
+def misplaced(host: Host) -> None:
+    session = host.session(NEGATE)
+    for i in host.iterations():
+        host.check("y", -values(i), -values(i))
+    host.placed(NEGATE, session, {"negate": CPU})
+
+
+@scenario("rogue/unchecked", why="A scenario that checks nothing proves nothing.")
+def unchecked(host: Host) -> None:
+    session = host.session(NEGATE)
+    for _ in host.iterations():
+        pass
+    host.placed(NEGATE, session, {"negate": host.ep_name})
+
+
+@scenario("rogue/raises", why="A mistake in the scenario itself.")
+def raises(_host: Host) -> None:
+    raise ZeroDivisionError("of the scenario")
+
+
+@scenario("rogue/native-error", why="A native call fails.")
+def native_error(host: Host) -> None:
+    session = host.session(NEGATE)
+    for i in host.iterations():
+        session.run({"no such input": host.cpu_tensor(values(i))}, {"y": values(0).dtype})
+
+
+@scenario("rogue/unsupported", why="The plugin lacks something.")
+def unsupported(_host: Host) -> None:
+    raise UnsupportedError("a thing", "there is none")
+
+
+@scenario("rogue/newer-level", why="The core lacks an API level.")
+def newer_level(host: Host) -> None:
+    host.api.call_at_level(9999, "SessionReleaseCapturedGraph", None, 0)
+
+
+@scenario("rogue/once", why="Fails in the first host and passes in the next.")
+def once(host: Host) -> None:
+    _work(host)
+    flag = Path(os.environ["ROGUE_FLAG"])
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@scenario("rogue/elsewhere", why="The process's own state is changed.")
+def elsewhere(host: Host) -> None:
+    os.chdir("/")
+    os.umask(0o077)
+    signal.signal(signal.SIGSEGV, signal.SIG_IGN)
+    _work(host)
