@@ -607,7 +607,8 @@ def _hash(path: Path) -> str:
         return hash_file(path)
     except OSError as error:
         raise ArtifactError(
-            f"{path} cannot be read: {error.strerror or error}.", "Give yourself the right to read it."
+            f"{path} cannot be read: {error.strerror or error}.",
+            "Give yourself the right to read it.",
         ) from None
 
 

@@ -149,21 +149,25 @@ def _read(path: Path) -> Library | None:
 
     # It would write what it thinks of a damaged file to the terminal.
     lief.logging.disable()
-    name = str(path)
+    name, size = str(path), path.stat().st_size
     if lief.is_elf(name):
-        return _read_elf(lief.ELF.parse(name))
+        return _read_elf(lief.ELF.parse(name), size)
     if lief.is_pe(name):
-        return _read_pe(lief.PE.parse(name))
+        return _read_pe(lief.PE.parse(name), size)
     if lief.is_macho(name):
-        return _read_macho(lief.MachO.parse(name))
+        return _read_macho(lief.MachO.parse(name), size)
     return None
 
 
-def _read_elf(binary: lief.ELF.Binary | None) -> Library | None:
+# Each of these answers None for a file cut short, whose headers alone may still be readable.
+
+
+def _read_elf(binary: lief.ELF.Binary | None, size: int) -> Library | None:
     import lief
 
-    # Of a file cut short, the header alone may be readable.
     if binary is None or not binary.segments:
+        return None
+    if max(part.file_offset + part.physical_size for part in binary.segments) > size:
         return None
     versions = [
         str(auxiliary.name).removeprefix("VERS_")
@@ -183,10 +187,12 @@ def _read_elf(binary: lief.ELF.Binary | None) -> Library | None:
     )
 
 
-def _read_pe(binary: lief.PE.Binary | None) -> Library | None:
+def _read_pe(binary: lief.PE.Binary | None, size: int) -> Library | None:
     import lief
 
-    if binary is None:
+    if binary is None or not binary.sections:
+        return None
+    if max(part.offset + part.size for part in binary.sections) > size:
         return None
     return _library(
         "PE",
@@ -198,11 +204,16 @@ def _read_pe(binary: lief.PE.Binary | None) -> Library | None:
     )
 
 
-def _read_macho(binaries: lief.MachO.FatBinary | None) -> Library | None:
+def _read_macho(binaries: lief.MachO.FatBinary | None, size: int) -> Library | None:
     import lief
 
     slices = list(binaries or ())
-    if not slices:
+    ends = [
+        binary.fat_offset + part.file_offset + part.file_size
+        for binary in slices
+        for part in binary.segments
+    ]
+    if not ends or max(ends) > size:
         return None
     kinds = lief.MachO.Header.FILE_TYPE
     own = [
@@ -229,8 +240,7 @@ def _macho_exports(binary: lief.MachO.Binary) -> set[str]:
         for symbol in binary.symbols
         # A file without an export trie exports what its symbol table marks as external: defined,
         # not private, not for debuggers.
-        if symbol.has_export_info
-        or (symbol.raw_type & 0xF1 == 0x01 and symbol.raw_type & 0x0E)
+        if symbol.has_export_info or (symbol.raw_type & 0xF1 == 0x01 and symbol.raw_type & 0x0E)
     }
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.metadata
-import inspect
 import os
 import pkgutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -91,7 +90,9 @@ def _with(function: Callable[..., None], value: Any) -> Callable[[Host], None]:
 
 def scenario_packages() -> list[str]:
     """The names of the packages that bring scenarios, by the entry points of what is installed."""
-    points = importlib.metadata.entry_points(group=ENTRY_POINTS)
+    from importlib.metadata import entry_points
+
+    points = entry_points(group=ENTRY_POINTS)
     return sorted({point.value for point in points})
 
 
@@ -131,7 +132,7 @@ class Model:
     name: str
     inputs: Mapping[str, tuple[int, ...]]
     outputs: Mapping[str, tuple[int, ...]]
-    build: Callable[[Model], bytes]
+    build: FunctionType
 
     def load(self, cache: Path) -> bytes:
         """Its bytes, from the cache or newly built into it.
@@ -139,14 +140,14 @@ class Model:
         Args:
             cache: a folder; files in it are named by the source that builds them.
         """
-        source = inspect.getsourcefile(self.build)
-        key = hashlib.sha256(Path(source).read_bytes() if source else b"").hexdigest()[:16]
+        source = Path(self.build.__code__.co_filename)
+        key = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
         path = cache / f"{self.name}-{key}.onnx"
         try:
             return path.read_bytes()
         except FileNotFoundError:
             pass
-        built = self.build(self)
+        built: bytes = self.build(self)
         cache.mkdir(parents=True, exist_ok=True)
         # Hosts that start together may build the same model: each writes its own file whole.
         handle, temporary = tempfile.mkstemp(dir=cache, suffix=".part")

@@ -91,9 +91,7 @@ def mark(cell: CellResult) -> Mark:
         return Mark(letter, "expected", passed=False, meaning=f"{outcome}, as expected")
     meaning = {
         "unexpected": f"{outcome.upper()}, NOT as expected",
-        "flaky": "FLAKY: not the same every time"
-        if passed
-        else f"FLAKY: {outcome}, then passed when repeated alone",
+        "flaky": f"FLAKY: {outcome}, but not when repeated alone",
         "improved": f"IMPROVED: {outcome}, worse was expected",
     }[cell.verdict]
     return Mark(_SIGNS[cell.verdict] + letter.upper(), cell.verdict, passed, meaning)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.config import Outcome
-from harness.results import CellResult, Death, Results, Verdict
+from harness.results import AttemptResult, CellResult, Death, Results, Verdict
 
 __all__ = [
     "Cause",
@@ -23,7 +23,9 @@ __all__ = [
     "ordered_cells",
     "places",
     "scenario_names",
+    "shown_log",
     "shown_outcome",
+    "shown_reason",
     "signature",
 ]
 
@@ -55,7 +57,7 @@ class Cause:
     Attributes:
         verdict: the verdict of all of them.
         outcome: the outcome that they are ordered by, see `shown_outcome`.
-        reason: the reason code of all of them.
+        reason: the reason code of all of them, see `shown_reason`.
         cells: in the order of the run; the first one is the example that is shown.
     """
 
@@ -107,11 +109,21 @@ def expected_causes(results: Results) -> tuple[Cause, ...]:
 
 
 def shown_outcome(cell: CellResult) -> Outcome:
-    """The outcome to show: the cell's own, or the worst attempt's for a flaky cell that passed."""
-    if cell.verdict != "flaky" or cell.outcome != "passed" or not cell.attempts:
-        return cell.outcome
-    bad = [attempt.outcome for attempt in cell.attempts if attempt.outcome != "passed"]
-    return min(bad, key=_WORST_FIRST.index, default=cell.outcome)
+    """The outcome to show: the cell's own, for a flaky cell the worst that was seen of it."""
+    attempt = _worst_attempt(cell)
+    return cell.outcome if attempt is None else attempt.outcome
+
+
+def shown_reason(cell: CellResult) -> str:
+    """The reason code that goes with `shown_outcome`."""
+    attempt = _worst_attempt(cell)
+    return cell.reason if attempt is None else attempt.reason
+
+
+def shown_log(cell: CellResult) -> str | None:
+    """The log, relative to the run folder, in which `shown_outcome` can be seen."""
+    attempt = _worst_attempt(cell)
+    return cell.log if attempt is None or attempt.log is None else attempt.log
 
 
 def signature(cell: CellResult) -> str:
@@ -168,11 +180,20 @@ def places(cells: Iterable[CellResult], results: Results) -> tuple[str, ...]:
     )
 
 
+def _worst_attempt(cell: CellResult) -> AttemptResult | None:
+    """The attempt that makes a cell flaky; none for any other cell."""
+    if cell.verdict != "flaky":
+        return None
+    bad = (attempt for attempt in cell.attempts if attempt.outcome != "passed")
+    return min(bad, key=lambda attempt: _WORST_FIRST.index(attempt.outcome), default=None)
+
+
 def _group(cells: Iterable[CellResult], *, with_expected: bool) -> list[Cause]:
     groups: dict[tuple[Verdict, Outcome, str, str], list[CellResult]] = {}
     for cell in cells:
         same = cell.expected if with_expected else signature(cell)
-        groups.setdefault((cell.verdict, shown_outcome(cell), cell.reason, same), []).append(cell)
+        key = (cell.verdict, shown_outcome(cell), shown_reason(cell), same)
+        groups.setdefault(key, []).append(cell)
     return [
         Cause(verdict, outcome, reason, tuple(members))
         for (verdict, outcome, reason, _), members in groups.items()

@@ -16,7 +16,14 @@ from junitparser import Error, Failure, JUnitXml, Properties, Property, TestCase
 from junitparser import TestSuite as Suite
 
 from harness.report.atomic import write_atomic
-from harness.report.grouping import core_names, death_of, ordered_cells, shown_outcome
+from harness.report.grouping import (
+    core_names,
+    death_of,
+    ordered_cells,
+    shown_log,
+    shown_outcome,
+    shown_reason,
+)
 from harness.report.text import cut, last_lines, one_line, visible
 from harness.report.wording import attempts_text, example_text
 from harness.results import CellResult, CoreResult, Results
@@ -85,11 +92,11 @@ def _case(cell: CellResult) -> TestCase:
     )
     facts = [
         ("cell", cell.id),
-        ("outcome", cell.outcome),
-        ("reason", cell.reason),
+        ("outcome", shown_outcome(cell)),
+        ("reason", shown_reason(cell)),
         ("verdict", cell.verdict),
         ("expected", cell.expected),
-        ("log", cell.log),
+        ("log", shown_log(cell)),
         ("repeat", cell.repeat),
     ]
     if cell.capture is not None:
@@ -114,14 +121,15 @@ def _result(cell: CellResult) -> Failure | Error:
     broken = shown_outcome(cell) in ("infra-error", "not-run")
     first = "" if cell.verdict == "unexpected" else f"{cell.verdict}: "
     message = one_line(f"{first}{_outcome(cell)}: {cell.detail}")
-    kind = _safe(cell.reason or cell.verdict)
+    kind = _safe(shown_reason(cell) or cell.verdict)
     result = (Error if broken else Failure)(message, kind)
     result.text = _lines(message, cell)
     return result
 
 
 def _outcome(cell: CellResult) -> str:
-    return f"{shown_outcome(cell)} ({cell.reason})" if cell.reason else shown_outcome(cell)
+    reason = shown_reason(cell)
+    return f"{shown_outcome(cell)} ({reason})" if reason else shown_outcome(cell)
 
 
 def _lines(first: str, cell: CellResult) -> str:
@@ -136,8 +144,9 @@ def _lines(first: str, cell: CellResult) -> str:
         lines.append(f"attempts: {one_line(attempts_text(cell))}")
     if cell.hint:
         lines.append(f"do: {one_line(cell.hint)}")
-    if cell.log is not None:
-        lines.append(f"log: {_safe(cell.log)}")
+    log = shown_log(cell)
+    if log is not None:
+        lines.append(f"log: {_safe(log)}")
     if cell.repeat:
         lines.append(f"repeat: {_safe(cell.repeat)}")
     if death is not None and death.log_tail:

@@ -164,7 +164,9 @@ class Progress:
             hidden = len(self._cores) - len(chosen)
             if hidden:
                 done = sum(1 for state in self._cores.values() if state.ended is not None)
-                table.add_row(Text(f"+{hidden} cores"), "", "", "", Text(f"{count(done, 'core')} done"))
+                table.add_row(
+                    Text(f"+{hidden} cores"), "", "", "", Text(f"{count(done, 'core')} done")
+                )
         return table
 
     def _row(self, core: str, state: _Core, now: float) -> tuple[Text | ProgressBar, ...]:

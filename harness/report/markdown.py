@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from harness.report.grid import Column, Grid, Mark, grid_of, mark, marks_in
-from harness.report.grouping import Cause, causes, death_of, expected_causes, places
+from harness.report.grouping import Cause, causes, death_of, expected_causes, places, shown_log
 from harness.report.text import last_lines, one_line, visible
 from harness.report.wording import attempts_text, count, example_text, headline, summary_text
 from harness.results import Results
@@ -135,8 +135,9 @@ def _block(number: int, cause: Cause, results: Results) -> str:
     lines.append(f"- **expected** {_plain(one_line(cell.expected))}")
     if cell.hint:
         lines.append(f"- **do** {_plain(one_line(cell.hint))}")
-    if cell.log is not None:
-        lines.append(f"- **log** {_code(visible(cell.log))}")
+    log = shown_log(cell)
+    if log is not None:
+        lines.append(f"- **log** {_code(visible(log))}")
     if cell.repeat:
         lines += ["- **repeat** with", "", _fence(visible(cell.repeat), "sh")]
     death = death_of(cell)

@@ -19,7 +19,15 @@ from rich.console import Console
 from rich.text import Text
 
 from harness.report.grid import Column, Grid, Mark, grid_of, mark, marks_in
-from harness.report.grouping import Cause, causes, core_names, death_of, expected_causes, places
+from harness.report.grouping import (
+    Cause,
+    causes,
+    core_names,
+    death_of,
+    expected_causes,
+    places,
+    shown_log,
+)
 from harness.report.text import for_encoding, last_lines, one_line, visible
 from harness.report.wording import attempts_text, count, example_text, headline, summary_text
 from harness.results import Results
@@ -312,8 +320,9 @@ def _problem(page: _Page, number: int, cause: Cause, results: Results, run_folde
     page.wrapped("expected", one_line(cell.expected))
     if cell.hint:
         page.wrapped("do", one_line(cell.hint), style="bold")
-    if cell.log is not None:
-        page.line(" " * 4, ("log".ljust(_LABEL), "dim"), visible(str(run_folder / cell.log)))
+    log = shown_log(cell)
+    if log is not None:
+        page.line(" " * 4, ("log".ljust(_LABEL), "dim"), visible(str(run_folder / log)))
     if cell.repeat:
         page.line(" " * 4, ("repeat".ljust(_LABEL), "dim"), (visible(cell.repeat), "bold"))
     page.line()

@@ -38,8 +38,8 @@ def headline(cause: Cause) -> str:
     """What a cause is, in a few words, the verdict first where it is no plain failure."""
     reason = f" ({cause.reason})" if cause.reason else ""
     if cause.verdict == "flaky":
-        then = ", then passed when repeated alone" if cause.outcome != "passed" else ""
-        return f"FLAKY: {cause.outcome}{reason}{then}"
+        then = cause.example.outcome
+        return f"FLAKY: {cause.outcome}{reason}, then {then} when repeated alone"
     if cause.verdict == "improved":
         return f"IMPROVED: {cause.outcome}{reason}"
     if cause.outcome == "passed":

@@ -24,7 +24,9 @@ LINUX = Target(
     "x86_64",
     ("manylinux_2_36_x86_64", "manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "linux_x86_64"),
 )
-MACOS = Target("macos", "aarch64", ("macosx_14_0_arm64", "macosx_13_0_arm64", "macosx_13_0_universal2"))
+MACOS = Target(
+    "macos", "aarch64", ("macosx_14_0_arm64", "macosx_13_0_arm64", "macosx_13_0_universal2")
+)
 WINDOWS = Target("windows", "x86_64", ("win_amd64",))
 DIST_INFO = "fake-1.0.dist-info/METADATA"
 
@@ -152,7 +154,7 @@ def serve() -> Iterator[Site]:
                 return
             self.wfile.write(content[: site.cut_short.get(self.path, len(content))])
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, *_: object) -> None:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

@@ -24,10 +24,15 @@ def no_pip_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
+@pytest.fixture
+def real_pip() -> None:
+    """Let the test start the pip of this environment."""
+
+
 @pytest.fixture(autouse=True)
 def no_pip(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     # Without a pip its variables are read directly, which saves half a second a test.
-    if "real_pip" not in request.keywords:
+    if "real_pip" not in request.fixturenames:
         monkeypatch.setattr(sys, "executable", str(Path("no", "such", "python")))
         monkeypatch.setenv("PATH", "")
 

@@ -110,9 +110,13 @@ def pe(
     section = (section + strings).ljust(0x1000, b"\0")
     dos = b"MZ".ljust(0x3C, b"\0") + struct.pack("<I", 0x40)
     characteristics = 0x0022 | (0x2000 if library else 0)
-    coff = struct.pack("<4sHHIIIHH", b"PE\0\0", PE_MACHINES[machine], 1, 0, 0, 0, 240, characteristics)
+    coff = struct.pack(
+        "<4sHHIIIHH", b"PE\0\0", PE_MACHINES[machine], 1, 0, 0, 0, 240, characteristics
+    )
     optional = struct.pack("<HBBIIIII", 0x20B, 14, 0, 0x1000, 0, 0, 0x1000, 0x1000)
-    optional += struct.pack("<QIIHHHHHHIIII", 0x180000000, 0x1000, 0x200, 6, 0, 0, 0, 6, 0, 0, 0x2000, 0x200, 0)
+    optional += struct.pack(
+        "<QIIHHHHHHIIII", 0x180000000, 0x1000, 0x200, 6, 0, 0, 0, 6, 0, 0, 0x2000, 0x200, 0
+    )
     optional += struct.pack("<HHQQQQII", 3, 0, 0x100000, 0x1000, 0x100000, 0x1000, 0, 16)
     optional += struct.pack("<II", rva, len(section)) + bytes(8 * 15)
     header = struct.pack(
@@ -144,7 +148,9 @@ def macho(
     segment = struct.pack(
         "<II16sQQQQiiII", 0x19, segment_size, b"__LINKEDIT", 0, end, 0, end, 5, 5, 0, 0
     )
-    symtab = struct.pack("<IIIIII", 2, symtab_size, symbols_at, len(exports), strings_at, len(strings))
+    symtab = struct.pack(
+        "<IIIIII", 2, symtab_size, symbols_at, len(exports), strings_at, len(strings)
+    )
     dysymtab = struct.pack("<II18I", 0x0B, dysymtab_size, 0, 0, 0, len(exports), *([0] * 14))
     header = struct.pack(
         "<IIIIIIII", 0xFEEDFACF, MACHO_MACHINES[machine], 0, 6, len(commands) + 3, total, 0, 0
@@ -168,7 +174,9 @@ def fat_macho(slices: Sequence[tuple[str, bytes]]) -> bytes:
 def _dylib(command: int, name: str, version: int) -> bytes:
     text = name.encode() + b"\0"
     size = _align(24 + len(text))
-    return (struct.pack("<IIIIII", command, size, 24, 0, version, 0x10000) + text).ljust(size, b"\0")
+    return (struct.pack("<IIIIII", command, size, 24, 0, version, 0x10000) + text).ljust(
+        size, b"\0"
+    )
 
 
 def _align(value: int, to: int = 8) -> int:

@@ -193,12 +193,16 @@ def failed(cell: CellResult) -> CellResult:
 
 def flaky(cell: CellResult) -> CellResult:
     """Crashes once and passes when it is alone."""
-    return crashed(cell).model_copy(
+    first = crashed(cell).attempts[0]
+    second = _attempt(cell, 1, "passed", "ok", "20 iterations")
+    return cell.model_copy(
         update={
-            "outcome": "crashed",
             "verdict": "flaky",
-            "attempts": [crashed(cell).attempts[0], _attempt(cell, 1, "passed", "", "")],
-            "hint": "Repeat it with more iterations to see how often it happens.",
+            "detail": f"attempt 1 {first.outcome} ({first.reason}: {first.detail}); then passed "
+            "in a fresh host of its own",
+            "attempts": [first, second.model_copy(update={"log": f"{cell.log}.2"})],
+            "hint": "The same cell failed and passed. Find the race.",
+            "log": f"{cell.log}.2",
         }
     )
 
@@ -299,7 +303,7 @@ def _cell(core: str, scenario: str) -> CellResult:
         mode="serialized",
         scenario=scenario,
         outcome="rejected" if refused else "passed",
-        reason="version-check" if refused else "",
+        reason="version-check" if refused else "ok",
         verdict="expected",
         expected="rejected (version-check): ORT 1.26.0 takes an ort_version_supported of 1 to 26."
         if refused
@@ -307,7 +311,7 @@ def _cell(core: str, scenario: str) -> CellResult:
         iterations_planned=20,
         iterations_passed=0 if refused else 20,
         duration_s=0.05,
-        detail=REFUSAL if refused else "",
+        detail=REFUSAL if refused else "20 iterations",
         placement=[],
         capture=capture,
         attempts=[],

@@ -7,7 +7,9 @@ from harness.report.grouping import (
     expected_causes,
     ordered_cells,
     places,
+    shown_log,
     shown_outcome,
+    shown_reason,
     signature,
 )
 from harness.results import CellResult
@@ -94,8 +96,17 @@ def test_the_names_of_the_cell_itself_do_not_part_causes() -> None:
     assert len(causes(run)) == 1
 
 
-def test_a_flaky_cell_that_passed_counts_as_its_worst_attempt() -> None:
-    cell = samples.flaky(samples.real_run().cells[0]).model_copy(update={"outcome": "passed"})
+def test_a_flaky_cell_is_shown_by_its_worst_attempt_with_the_log_of_that_one() -> None:
+    cell = samples.flaky(samples.real_run().cells[0])
+    assert (cell.outcome, cell.log) == ("passed", "logs/1.24.4/copy-cpu-io.log.2")
+    assert (shown_outcome(cell), shown_reason(cell)) == ("crashed", "signal")
+    assert shown_log(cell) == "logs/1.24.4/copy-cpu-io.log"
+
+
+def test_a_flaky_rejection_is_shown_by_the_crash_before_it() -> None:
+    cell = samples.flaky(samples.real_run().cells[0])
+    second = cell.attempts[1].model_copy(update={"outcome": "rejected"})
+    cell = cell.model_copy(update={"outcome": "rejected", "attempts": [cell.attempts[0], second]})
     assert shown_outcome(cell) == "crashed"
 
 

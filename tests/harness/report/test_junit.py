@@ -58,9 +58,9 @@ def test_what_was_not_expected_is_a_failure_or_an_error_by_outcome(tmp_path: Pat
     run = samples.everything_wrong()
     root = written(run, tmp_path)
     failures = Counter(f.get("type") for f in root.findall(".//failure"))
-    # crashed twice and flaky once share the reason "signal"; improved has no reason of its own.
+    # Two crashes and the flaky cell share the reason "signal"; the improved one passed, "ok".
     assert failures == {
-        "signal": 3, "timeout": 1, "wrong-value": 2, "no-capture": 1, "improved": 1,
+        "signal": 3, "timeout": 1, "wrong-value": 2, "no-capture": 1, "ok": 1,
     }  # fmt: skip
     assert Counter(e.get("type") for e in root.findall(".//error")) == {"core-unavailable": 9}
     assert (root.get("failures"), root.get("errors"), root.get("tests")) == ("8", "9", "99")

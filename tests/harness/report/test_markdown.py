@@ -105,6 +105,7 @@ def _saying(text: str) -> Results:
 
 
 @example("```")
+@example("`[link](http://evil.example)<b>")
 @example("\n````\n# heading\n")
 @example("</details>\n\n</code>| a | b |")
 @given(hostile_text())

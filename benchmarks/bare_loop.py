@@ -1,0 +1,68 @@
+"""The bare work: the nine scenarios on one core in one plain process, and nothing else.
+
+    python benchmarks/bare_loop.py CORE_LIBRARY PLUGIN_LIBRARY MODELS_FOLDER
+
+No containment, no reports, no identity, no black box: what is left when everything that the
+harness adds is taken away. It fails with a traceback if a check does not hold.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import cast
+
+from harness.host.blackbox import BlackBox
+from harness.host.host import Host, Options
+from harness.host.scenario import find_scenarios
+from harness.native.api import NativeCallError, NoTrace, load_core
+from harness.native.environments import create_environment, ep_devices, register_plugin
+from harness.native.handles import Scope
+from harness.native.tensors import cpu_memory
+
+
+class _NoBox(NoTrace):
+    def iteration(self, number: int | None) -> None:
+        pass
+
+
+def main(core: str, plugin: str, models: str) -> None:
+    """Run the nine scenarios twenty times each."""
+    box = cast("BlackBox", _NoBox())
+    api = load_core(Path(core), box)
+    with Scope() as whole:
+        env = create_environment(api, whole)
+        before = {device.pointer for device in ep_devices(api, env)}
+        register_plugin(api, whole, env, "webgpu", plugin)
+        device = next(d for d in ep_devices(api, env) if d.pointer not in before)
+        with tempfile.TemporaryDirectory() as scratch:
+            for scenario in find_scenarios(["scenarios"]).values():
+                with Scope() as scope:
+                    host = Host(
+                        api=api,
+                        env=env,
+                        device=device,
+                        mode="serialized",
+                        iteration_count=20,
+                        options=Options(
+                            capture={"enableGraphCapture": "1"},
+                            cpu_nodes=("forceCpuNodeNames", "\n"),
+                        ),
+                        models=Path(models),
+                        scratch=Path(scratch),
+                        scope=scope,
+                        cpu=cpu_memory(api, scope),
+                        box=box,
+                    )
+                    try:
+                        scenario.function(host)
+                    except NativeCallError as error:
+                        if "ort_version_supported" not in error.message:
+                            raise
+                        continue
+                    assert host.record.iterations_passed == 20, (scenario.name, host.record)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
