@@ -131,7 +131,9 @@ def command_line() -> None:
 @command_line.command()
 @_SELECTION
 @click.option(
-    "--jobs", type=click.IntRange(1, 256), help="Cores driven side by side; one a processor."
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Cores driven side by side; half as many again as processors if left out.",
 )
 @click.option(
     "--output",
@@ -150,7 +152,7 @@ def run(jobs: int | None, output: Path | None, **selection: Any) -> int:
         folder = workflow.execute_run(
             planned,
             output=output,
-            jobs=jobs or interface.processors(),
+            jobs=jobs or interface.side_by_side(),
             watch=lambda counts: interface.watch(console, counts),
             stop=stop,
         )

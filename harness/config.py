@@ -47,6 +47,7 @@ __all__ = [
     "LoadedMatrix",
     "Matrix",
     "Mode",
+    "NoDevice",
     "Outcome",
     "Override",
     "PluginEntry",
@@ -338,6 +339,16 @@ class Rejection(_Model):
     why: Why
 
 
+class NoDevice(_Model):
+    """A machine on which the plugin has nothing to run on: how that shows, and what to do."""
+
+    messages: list[Regex] = Field(
+        default_factory=list,
+        description="Found in a status message, they say that the machine has no device for it.",
+    )
+    hint: Text = Field(description="What to do on such a machine; shown to the user.")
+
+
 class PluginEntry(_Model):
     """What cannot be discovered about a plugin. Exactly one of `requirement` and `path`."""
 
@@ -365,8 +376,8 @@ class PluginEntry(_Model):
     options: ProviderOptions = Field(
         ProviderOptions(), description="The provider options that the plugin documents."
     )
-    no_device: Text | None = Field(
-        None, description="What to do on a machine where the plugin offers no EP device."
+    no_device: NoDevice | None = Field(
+        None, description="How to tell a machine without a device for the plugin, and what to do."
     )
     policy: Policy = Field(Policy(), description="How the plugin may be driven.")
 

@@ -67,6 +67,12 @@ class Setting:
         return self.plugin.entry.options if self.plugin.entry else ProviderOptions()
 
     @property
+    def no_device_messages(self) -> Sequence[str]:
+        """How the plugin says that the machine has no device for it."""
+        entry = self.plugin.entry
+        return entry.no_device.messages if entry and entry.no_device else ()
+
+    @property
     def device(self) -> DeviceChoice:
         """Which EP device is driven."""
         return self.plugin.entry.device if self.plugin.entry else DeviceChoice()
@@ -166,7 +172,7 @@ class _Drive:
         self._plan = plan
         self._core = core
         self._setting = setting
-        self._asked = AskedFor(core.version, setting.plugin.sha256)
+        self._asked = AskedFor(core.version, setting.plugin.sha256, setting.no_device_messages)
         self._attempts = dict.fromkeys((cell.id for cell in plan.cells), 0)
         self._failed_before: set[str] = set()
         self._last: dict[str, Finding] = {}

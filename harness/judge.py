@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from packaging.specifiers import SpecifierSet
 
-from harness.config import Expectation, Matrix, Outcome
+from harness.config import Expectation, Matrix, NoDevice, Outcome
 from harness.names import matches
-from harness.outcome import AskedFor, Finding, classify, needs_repeat
+from harness.outcome import NO_DEVICE, AskedFor, Finding, classify, needs_repeat
 from harness.plan import Cell
 from harness.results import (
     AttemptResult,
@@ -86,17 +86,21 @@ def judge(case: Case, matrix: Matrix, repeat: Callable[[Cell], str]) -> Results:
         repeat: the command that repeats a cell.
     """
     versions = {core.id: core.version for core in case.cores}
-    attempts = _attempts(case, matrix, versions)
+    no_device = _no_device(case, matrix)
+    attempts = _attempts(case, matrix, versions, no_device)
     explained = _explained_hosts(attempts)
-    some_core_had_a_device = any(o.identity.ep_name is not None for o in case.observations)
+    some_core_had_a_device = any(
+        attempt.observation.report is not None and attempt.finding.reason != NO_DEVICE
+        for tried in attempts.values()
+        for attempt in tried
+    )
     applying = _applying(case, matrix.expectations)
-    no_device_hint = _no_device_hint(case, matrix)
     cells, used = [], Counter[int]()
     outdated: set[int] = set()
     for cell in case.cells:
         expected = expected_of(cell, versions[cell.core], applying, named=case.named_plugin)
         used.update(expected.sources)
-        tried = [_with_device_hint(a, no_device_hint) for a in attempts.get(cell.id, [])]
+        tried = [_with_device_hint(a, no_device.hint) for a in attempts.get(cell.id, [])]
         if some_core_had_a_device:
             tried = [_blame_plugin_for_no_device(attempt) for attempt in tried]
         result = _judged(cell, tried, expected, explained, repeat(cell))
@@ -168,13 +172,17 @@ def expected_of(
     return Expected(outcomes, reason, capture, why, frozenset(sources), outcome_source)
 
 
-def _attempts(case: Case, matrix: Matrix, versions: Mapping[str, str]) -> dict[str, list[_Attempt]]:
+def _attempts(
+    case: Case, matrix: Matrix, versions: Mapping[str, str], no_device: NoDevice
+) -> dict[str, list[_Attempt]]:
     core_of = {cell.id: cell.core for cell in case.cells}
     attempts: dict[str, list[_Attempt]] = defaultdict(list)
     for observation in case.observations:
         if observation.cell not in core_of:
             continue
-        asked = AskedFor(versions[core_of[observation.cell]], case.plugin.sha256)
+        asked = AskedFor(
+            versions[core_of[observation.cell]], case.plugin.sha256, no_device.messages
+        )
         finding = classify(observation, asked, matrix.rejections)
         attempts[observation.cell].append(_Attempt(observation, finding))
     return attempts
@@ -320,29 +328,30 @@ def _contains(specifier: str, version: str) -> bool:
 
 def _blame_plugin_for_no_device(attempt: _Attempt) -> _Attempt:
     """On another core the plugin did offer a device here, so the machine is not to blame."""
-    if attempt.finding.reason != "no-ep-device":
+    if attempt.finding.reason != NO_DEVICE:
         return attempt
     outcome: Outcome = "failed"
     return replace(
         attempt,
         finding=Finding(
             outcome,
-            "no-ep-device",
+            NO_DEVICE,
             "the plugin offered no EP device with this core, and did with another in this run",
         ),
     )
 
 
 def _with_device_hint(attempt: _Attempt, hint: str) -> _Attempt:
-    if attempt.finding.reason != "no-ep-device":
+    if attempt.finding.reason != NO_DEVICE:
         return attempt
     return replace(attempt, finding=replace(attempt.finding, hint=hint))
 
 
-def _no_device_hint(case: Case, matrix: Matrix) -> str:
+def _no_device(case: Case, matrix: Matrix) -> NoDevice:
+    """How the plugin says that there is no device for it, and what to do then."""
     entry = matrix.plugins.get(case.plugin.name) if case.named_plugin else None
-    return (entry.no_device if entry else None) or (
-        "Check that the driver of the device is installed, and that the plugin does not need an "
+    return (entry.no_device if entry else None) or NoDevice(
+        hint="Check that the driver of the device is installed, and whether the plugin needs an "
         "environment variable (--env) to offer the device of this machine."
     )
 

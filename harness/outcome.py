@@ -28,8 +28,9 @@ from packaging.version import InvalidVersion, Version
 from harness.config import Outcome, Rejection
 from harness.results import NativeError, Observation, ScenarioReport
 
-__all__ = ["AskedFor", "Finding", "classify", "needs_repeat"]
+__all__ = ["NO_DEVICE", "AskedFor", "Finding", "classify", "needs_repeat"]
 
+NO_DEVICE = "no-ep-device"
 _BEFORE_PLUGIN = ("start", "load")
 _EXIT_PHASES = ("teardown", "exit")
 
@@ -40,6 +41,8 @@ class AskedFor:
 
     core_version: str
     plugin_sha256: str
+    no_device_messages: Sequence[str] = ()
+    """Regular expressions over status messages by which a plugin says that it has no device."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +73,16 @@ def classify(observation: Observation, asked: AskedFor, rejections: Sequence[Rej
     if wrong is not None:
         return wrong
     if observation.setup_error is not None:
-        return _setup_error(observation.setup_error, rejections)
+        return _setup_error(observation.setup_error, asked, rejections)
     if observation.no_device:
         return Finding(
             "infra-error",
-            "no-ep-device",
+            NO_DEVICE,
             "the plugin registered, and offered no EP device that fits on this machine",
         )
     if observation.report is None:
         return Finding("crashed", "exited-early", "the host ended without a report")
-    return _report(observation, observation.report, rejections)
+    return _report(observation, observation.report, asked, rejections)
 
 
 def needs_repeat(finding: Finding) -> bool:
@@ -168,10 +171,10 @@ def _identity(observation: Observation, asked: AskedFor) -> Finding | None:
     return None
 
 
-def _setup_error(error: NativeError, rejections: Sequence[Rejection]) -> Finding:
-    rejected = _rejected(error, rejections)
-    if rejected is not None:
-        return rejected
+def _setup_error(error: NativeError, asked: AskedFor, rejections: Sequence[Rejection]) -> Finding:
+    known = _known_refusal(error, asked, rejections)
+    if known is not None:
+        return known
     detail = f"{error.function} returned {error.code}: {error.message}"
     missing = re.search(
         r"([^\s:\"']+\.(?:so[\d.]*|dylib|dll)): cannot open shared object file", error.message
@@ -189,7 +192,14 @@ def _setup_error(error: NativeError, rejections: Sequence[Rejection]) -> Finding
     return Finding("failed", "registration-refused", detail)
 
 
-def _rejected(error: NativeError, rejections: Sequence[Rejection]) -> Finding | None:
+def _known_refusal(
+    error: NativeError, asked: AskedFor, rejections: Sequence[Rejection]
+) -> Finding | None:
+    """An error that the tables know: the core rejects the plugin, or the machine has no device."""
+    if error.kind == "native" and any(
+        re.search(message, error.message) for message in asked.no_device_messages
+    ):
+        return Finding("infra-error", NO_DEVICE, f"{error.function}: {error.message}")
     for rejection in rejections:
         if (
             error.kind == "native"
@@ -203,7 +213,10 @@ def _rejected(error: NativeError, rejections: Sequence[Rejection]) -> Finding | 
 
 
 def _report(
-    observation: Observation, report: ScenarioReport, rejections: Sequence[Rejection]
+    observation: Observation,
+    report: ScenarioReport,
+    asked: AskedFor,
+    rejections: Sequence[Rejection],
 ) -> Finding:
     if report.unsupported is not None:
         return Finding(
@@ -212,7 +225,7 @@ def _report(
             f"asked for {report.unsupported.asked}; {report.unsupported.answered}",
         )
     if report.error is not None:
-        return _scenario_error(report.error, rejections)
+        return _scenario_error(report.error, asked, rejections)
     if report.check_failure_count:
         return Finding("failed", "wrong-result", _wrong_result(report))
     misplaced = [p for p in report.placement if p.got != p.expected]
@@ -255,10 +268,12 @@ def _completeness(observation: Observation, report: ScenarioReport) -> Finding:
     return Finding("passed", "ok", f"{report.iterations_passed} iterations")
 
 
-def _scenario_error(error: NativeError, rejections: Sequence[Rejection]) -> Finding:
-    rejected = _rejected(error, rejections)
-    if rejected is not None:
-        return rejected
+def _scenario_error(
+    error: NativeError, asked: AskedFor, rejections: Sequence[Rejection]
+) -> Finding:
+    known = _known_refusal(error, asked, rejections)
+    if known is not None:
+        return known
     at = "" if error.iteration is None else f" in iteration {error.iteration}"
     if error.kind == "python":
         return Finding(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -132,7 +132,7 @@ class Model:
     name: str
     inputs: Mapping[str, tuple[int, ...]]
     outputs: Mapping[str, tuple[int, ...]]
-    build: FunctionType
+    build: Callable[[Model], bytes]
 
     def load(self, cache: Path) -> bytes:
         """Its bytes, from the cache or newly built into it.
@@ -140,14 +140,14 @@ class Model:
         Args:
             cache: a folder; files in it are named by the source that builds them.
         """
-        source = Path(self.build.__code__.co_filename)
+        source = Path(cast(FunctionType, self.build).__code__.co_filename)
         key = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
         path = cache / f"{self.name}-{key}.onnx"
         try:
             return path.read_bytes()
         except FileNotFoundError:
             pass
-        built: bytes = self.build(self)
+        built = self.build(self)
         cache.mkdir(parents=True, exist_ok=True)
         # Hosts that start together may build the same model: each writes its own file whole.
         handle, temporary = tempfile.mkstemp(dir=cache, suffix=".part")

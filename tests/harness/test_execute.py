@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Mapping
@@ -237,11 +236,8 @@ def test_changed_process_state_does_not_reach_the_other_cells(lab: Lab) -> None:
 
 
 def test_an_end_of_the_harness_ends_its_hosts(
-    lab: Lab, host_environment: Mapping[str, str], tmp_path: Path
+    host_environment: Mapping[str, str],
 ) -> None:
-    import subprocess
-    import sys
-
     script = (
         "import sys, time, subprocess;"
         "p = subprocess.Popen([sys.executable, '-P', '-m', 'harness.host'],"

@@ -91,9 +91,7 @@ def forged(_host: Host) -> None:
 @scenario("rogue/child", why="A child process outlives the host.")
 def child(host: Host) -> None:
     _work(host)
-    subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
-    )
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
 
 
 @scenario("rogue/forked", why="A forked child keeps the host's descriptors.")
