@@ -66,7 +66,8 @@ class Cache:
 def default_cache(environ: Mapping[str, str] = os.environ) -> Cache:
     """The user's cache; the variable ORT_EP_MATRIX_CACHE chooses another folder."""
     chosen = environ.get(_ENVIRONMENT_VARIABLE)
-    root = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("ort-ep-matrix")
+    usual = platformdirs.user_cache_path("ort-ep-matrix", appauthor=False)
+    root = Path(chosen).expanduser() if chosen else usual
     # A host reports the real path of a mapped file, which must be the one that it was told.
     return Cache(root.resolve())
 

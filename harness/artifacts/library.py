@@ -119,7 +119,7 @@ def misfit(library: Library, target: Target) -> str | None:
     """Why a library cannot be loaded on a platform; None if nothing speaks against it."""
     if library.format != _FORMATS[target.os]:
         system = _SYSTEMS[library.format]
-        return f"it is a {library.format} file for {system}, and this is {target}"
+        return f"it is a library for {system} ({library.format}), and this is {target}"
     if not library.shared:
         return "it is a program or an object file and no shared library"
     if target.machine not in library.machines:

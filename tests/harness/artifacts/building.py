@@ -17,7 +17,20 @@ from pathlib import Path
 from harness.artifacts.target import Target
 from tests.harness.artifacts.native_files import CORE_EXPORTS, elf, macho, pe
 
-__all__ = ["LINUX", "MACOS", "WINDOWS", "Site", "core_file", "core_wheel", "serve", "sha256", "tgz"]
+__all__ = [
+    "LINUX",
+    "MACOS",
+    "WINDOWS",
+    "Site",
+    "core_file",
+    "core_wheel",
+    "install",
+    "serve",
+    "sha256",
+    "tgz",
+    "write_folder",
+    "zipped",
+]
 
 LINUX = Target(
     "linux",
@@ -175,3 +188,14 @@ def write_folder(folder: Path, wheels: Mapping[str, bytes]) -> Path:
     for name, content in wheels.items():
         (folder / name).write_bytes(content)
     return folder
+
+
+def install(site: Path, name: str, version: str, *files: str) -> None:
+    """An installed distribution, as its metadata tells of it."""
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    for file in files:
+        (site / file).parent.mkdir(parents=True, exist_ok=True)
+        (site / file).write_bytes(b"library")

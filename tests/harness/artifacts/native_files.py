@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-__all__ = ["elf", "fat_macho", "macho", "pe"]
+__all__ = ["CORE_EXPORTS", "PLUGIN_EXPORTS", "elf", "fat_macho", "macho", "pe"]
 
 ELF_MACHINES = {"x86_64": 62, "aarch64": 183, "x86": 3}
 PE_MACHINES = {"x86_64": 0x8664, "aarch64": 0xAA64}

@@ -23,6 +23,7 @@ from tests.harness.artifacts.building import (
     Site,
     core_file,
     core_wheel,
+    install,
     sha256,
     tgz,
     write_folder,
@@ -379,7 +380,10 @@ def test_a_folder_that_holds_a_core(folder: str, cache: Cache, tmp_path: Path) -
     home.mkdir(parents=True)
     library = home / "libonnxruntime.so.1.28.3"
     library.write_bytes(core_file("1.28.3")[1])
-    (home / "libonnxruntime.so").symlink_to(library.name)
+    if os.name == "posix":
+        (home / "libonnxruntime.so").symlink_to(library.name)
+    else:
+        shutil.copyfile(library, home / "libonnxruntime.so")
     (got,) = resolve(matrix_of({"path": "build"}), cache, base=tmp_path)
     assert (got.version, got.library) == ("1.28.3", library.resolve())
 
@@ -419,7 +423,7 @@ def test_a_path_with_a_hash_is_held_to_it(cache: Cache, tmp_path: Path) -> None:
         (b"hello", 'it starts with "hello"'),
         (b"", "it is empty"),
         (elf(("main",)), "it does not export OrtGetApiBase"),
-        (macho(CORE_EXPORTS), "Mach-O file for macOS"),
+        (macho(CORE_EXPORTS), "library for macOS"),
     ],
 )
 def test_a_path_that_is_no_core_is_told(
@@ -483,6 +487,22 @@ def test_a_path_selector_that_names_no_core_is_refused(
 def test_installed_is_refused_where_nothing_is_installed(cache: Cache) -> None:
     with pytest.raises(SelectionError, match="--core installed names nothing"):
         resolve(releases(), cache, selectors=["installed"], target=WINDOWS)
+
+
+def test_the_installed_core_is_used_without_importing_it(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, core = core_file("1.31.1")
+    install(tmp_path, "onnxruntime", "1.31.1", name, "onnxruntime/__init__.py")
+    (tmp_path / name).write_bytes(core)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (got,) = resolve(releases(), cache, selectors=["installed"])
+    assert content(got) == core
+    assert (got.id, got.source) == ("1.31.1", "installed: onnxruntime 1.31.1")
+    assert resolve(matrix_of({"installed": True}), cache) == [got]
+    wrong = resolve(matrix_of({"installed": True, "version": "1.30.0"}), cache)
+    assert "1.31.1 is installed, but matrix.yaml says 1.30.0" in failure(wrong[0])
+    assert "onnxruntime" not in sys.modules
 
 
 def test_the_same_core_from_two_sources_is_one(site: Site, cache: Cache, tmp_path: Path) -> None:
@@ -571,6 +591,24 @@ def test_a_run_killed_in_mid_download_leaves_a_usable_cache(site: Site, cache: C
         "record.json",
         "record.json",
     ]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
+def test_ctrl_c_ends_a_download_at_once(site: Site, cache: Cache) -> None:
+    publish(site, "1.25.0")
+    slow = f"/files/{wheel_name('1.25.0')}"
+    site.slow.add(slow)
+    run = start_filling(cache)
+    deadline = time.monotonic() + 60
+    while slow not in site.asked:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.2)
+    run.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    run.communicate(timeout=60)
+    assert time.monotonic() - started < 3
+    assert run.returncode != 0
 
 
 @pytest.mark.cores

@@ -4,17 +4,7 @@ import pytest
 
 from harness.artifacts.installed import find_installed
 from harness.errors import ArtifactError
-from tests.harness.artifacts.building import LINUX, WINDOWS
-
-
-def install(site: Path, name: str, version: str, *files: str) -> None:
-    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
-    for file in files:
-        (site / file).parent.mkdir(parents=True, exist_ok=True)
-        (site / file).write_bytes(b"library")
+from tests.harness.artifacts.building import LINUX, WINDOWS, install
 
 
 def test_the_installed_core_is_found_by_its_metadata(tmp_path: Path) -> None:

@@ -108,9 +108,9 @@ def test_an_elf_library_tells_its_version_by_its_symbols(tmp_path: Path, cache: 
         (macho(), MACOS, None),
         (fat_macho([("x86_64", macho(machine="x86_64")), ("aarch64", macho())]), MACOS, None),
         (elf(), LINUX_ARM, "it is built for x86_64, and this process runs on aarch64"),
-        (elf(), WINDOWS, "it is a ELF file for Linux, and this is windows-x86_64"),
-        (pe(), LINUX, "it is a PE file for Windows, and this is linux-x86_64"),
-        (macho(), LINUX, "it is a Mach-O file for macOS, and this is linux-x86_64"),
+        (elf(), WINDOWS, "it is a library for Linux (ELF), and this is windows-x86_64"),
+        (pe(), LINUX, "it is a library for Windows (PE), and this is linux-x86_64"),
+        (macho(), LINUX, "it is a library for macOS (Mach-O), and this is linux-x86_64"),
         (
             macho(machine="x86_64"),
             MACOS,

@@ -287,8 +287,7 @@ def test_there_may_be_no_lock(path: Path) -> None:
         ('{"schema_version": 2, "packages": {}}', "schema_version"),
         ('{"schema_version": 1, "package": {}}', "packages"),
         (
-            '{"schema_version": 1, "packages": {"onnxruntime": {"1.0": {"wheels": '
-            '[{"file": "a", "sha256": "12"}]}}}}',
+            '{"schema_version": 1, "packages": {"a": {"1": {"wheels": [{"sha256": "1"}]}}}}',
             "64 hexadecimal digits",
         ),
     ],

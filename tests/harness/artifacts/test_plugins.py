@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -225,7 +226,7 @@ def test_a_bare_path_is_named_after_its_file(
         (b"", "is not a shared library: it is empty"),
         (PLUGIN[:100], "is damaged"),
         (elf(machine="aarch64"), "it is built for aarch64, and this process runs on x86_64"),
-        (pe(), "it is a PE file for Windows, and this is linux-x86_64"),
+        (pe(), r"it is a library for Windows \(PE\), and this is linux-x86_64"),
         (elf(program=True), "it is a program or an object file"),
         (elf(("add", "mul")), "does not export CreateEpFactories.*It exports: add, mul"),
         (elf(()), "does not export CreateEpFactories.*It exports nothing"),
@@ -322,7 +323,17 @@ def test_a_wheel_for_all_platforms_gives_the_fitting_library(site: Site, cache: 
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil.so", "/evil.so", "a/../../evil.so", "C:/evil.so", "a\\b.so"]
+    "name",
+    [
+        "../evil.so",
+        "/evil.so",
+        "a/../../evil.so",
+        "C:/evil.so",
+        pytest.param(
+            "a\\evil.so",
+            marks=pytest.mark.skipif(os.sep == "\\", reason="zipfile mends the name there"),
+        ),
+    ],
 )
 def test_a_wheel_that_leads_out_of_its_folder_is_refused(
     name: str, site: Site, cache: Cache
