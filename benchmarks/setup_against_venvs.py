@@ -53,10 +53,12 @@ def main(environments: int) -> None:
         scale = len(versions) / environments
         theirs, their_size = (time.perf_counter() - began) * scale, size_mb(Path(name)) * scale
     print(
-        f"{environments} environments, scaled to {len(versions)}: {theirs:.1f} s, {their_size:.0f} MB"
+        f"{environments} environments, scaled to {len(versions)}: {theirs:.1f} s, "
+        f"{their_size:.0f} MB"
     )
     print(
-        f"time ratio {ours / theirs:.3f} (at most 0.1 is wanted); disk ratio {our_size / their_size:.2f}"
+        f"time ratio {ours / theirs:.3f} (at most 0.1 is wanted); "
+        f"disk ratio {our_size / their_size:.2f}"
     )
 
 

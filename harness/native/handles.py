@@ -13,6 +13,9 @@ from typing import Any, Self
 __all__ = ["Handle", "ReleasedHandleError", "Scope"]
 
 
+_FEWEST_SWEPT = 256
+
+
 class ReleasedHandleError(Exception):
     """A handle was used after its release: a mistake in a scenario."""
 
@@ -53,9 +56,14 @@ class Scope:
 
     def __init__(self) -> None:
         self._handles: list[Handle] = []
+        self._sweep_at = _FEWEST_SWEPT
 
     def own(self, handle: Handle) -> Handle:
         """Take a handle over."""
+        if len(self._handles) >= self._sweep_at:
+            # A scenario of many iterations releases most of its handles itself.
+            self._handles = [kept for kept in self._handles if not kept.released]
+            self._sweep_at = max(_FEWEST_SWEPT, 2 * len(self._handles))
         self._handles.append(handle)
         return handle
 
