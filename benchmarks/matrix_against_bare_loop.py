@@ -76,7 +76,9 @@ def main(rounds: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             quietly([sys.executable, "-m", "harness", "run", "--output", folder])
 
-    ours(), bare()  # Both warm: files in the page cache, models built.
+    # Both warm: files in the page cache, models built.
+    ours()
+    bare()
     pairs = []
     for number in range(rounds):
         pair = (measured(ours), measured(bare))

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -29,6 +28,7 @@ from harness.artifacts.lock import Lock
 from harness.artifacts.plugins import Plugin
 from harness.artifacts.progress import Progress as DownloadProgress
 from harness.policy import Decision
+from harness.report.live import Progress as LiveProgress
 from harness.report.live import live_progress
 from harness.report.terminal import render
 from harness.results import Results
@@ -127,7 +127,7 @@ def stop_on_signal(stop: threading.Event) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def watch(console: Console, counts: Mapping[str, int]) -> Iterator[Any]:
+def watch(console: Console, counts: Mapping[str, int]) -> Iterator[LiveProgress]:
     """Live progress of a run."""
     with live_progress(console, counts) as live:
         yield live

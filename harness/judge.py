@@ -289,6 +289,11 @@ def _hint(finding: Finding, verdict: Verdict) -> str:
         )
     if finding.outcome == "unsupported" and verdict == "unexpected":
         return "Name the provider option in the plugin's entry, or expect `unsupported` with a why."
+    if finding.outcome == "rejected" and verdict == "unexpected":
+        return (
+            f"{finding.hint} If it is meant to be so, expect it in matrix.yaml: outcome: rejected, "
+            f"reason: {finding.reason}, with the core and a why."
+        )
     return finding.hint
 
 

@@ -31,6 +31,10 @@ from harness.results import NativeError, Observation, ScenarioReport
 __all__ = ["NO_DEVICE", "AskedFor", "Finding", "classify", "needs_repeat"]
 
 NO_DEVICE = "no-ep-device"
+_SIGNAL_HINTS = {
+    "SIGKILL": "No program kills itself so: somebody did, or the system when memory ran out.",
+    "SIGABRT": "The end of the log tells what was asserted, or which exception nobody caught.",
+}
 _BEFORE_PLUGIN = ("start", "load")
 _EXIT_PHASES = ("teardown", "exit")
 
@@ -125,7 +129,9 @@ def _death(observation: Observation) -> Finding:
             shared=True,
         )
     if death.how == "signal":
-        return Finding("crashed", death.name, f"{death.name} {where}")
+        return Finding(
+            "crashed", death.name, f"{death.name} {where}", _SIGNAL_HINTS.get(death.name, "")
+        )
     if death.name.endswith(" 0"):
         return Finding(
             "crashed", "exited-early", f"the host ended with status 0 and no report, {where}"

@@ -40,7 +40,7 @@ Verdict = Literal["expected", "unexpected", "improved", "flaky"]
 
 
 class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class NativeError(_Value):

@@ -31,6 +31,7 @@ from harness.judge import judge
 from harness.names import matches, suggestion
 from harness.plan import CorePlan, WantedMode, make_plan
 from harness.policy import Decision, decide
+from harness.report.atomic import write_atomic
 from harness.report.json_report import write_results
 from harness.report.junit import write_junit
 from harness.report.markdown import render_markdown
@@ -241,7 +242,7 @@ def judge_run(folder: Path, loaded: LoadedMatrix) -> Results:
     )
     write_results(results, folder / "results.json")
     write_junit(results, folder / "junit.xml")
-    (folder / "summary.md").write_text(render_markdown(results), encoding="utf-8")
+    write_atomic(folder / "summary.md", render_markdown(results).encode())
     return results
 
 
