@@ -167,7 +167,7 @@ def run(jobs: int | None, output: Path | None, **selection: Any) -> int:
     "--format", "form", type=click.Choice(["json", "github"]), default="json", show_default=True
 )
 def plan(form: str, **selection: Any) -> None:
-    """Print the cells of a selection; nothing is downloaded or run."""
+    """Print the cells of a selection; no core is fetched and nothing is run."""
     from harness import workflow
     from harness.plan import github_matrix, plan_json
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import __version__
 from harness.artifacts.cache import Cache, default_cache
-from harness.artifacts.cores import Core, resolve_cores
+from harness.artifacts.cores import Core, list_cores, resolve_cores
 from harness.artifacts.lock import Lock, read_lock
 from harness.artifacts.locking import write_lock
 from harness.artifacts.plugins import Plugin, resolve_plugin
@@ -25,20 +25,44 @@ from harness.artifacts.progress import Progress as DownloadProgress
 from harness.artifacts.progress import no_progress
 from harness.config import LoadedMatrix, find_matrix, load
 from harness.errors import ConfigError, PluginError
-from harness.execute import Progress, Setting, execute
+from harness.execute import Progress, Setting, execute, quiet
 from harness.host.scenario import Scenario, find_scenarios, scenario_packages
 from harness.judge import judge
 from harness.names import matches, suggestion
-from harness.plan import CorePlan, WantedMode, make_plan
+from harness.plan import Cell, CorePlan, WantedMode, make_plan, select_scenarios
 from harness.policy import Decision, decide
 from harness.report.atomic import write_atomic
 from harness.report.json_report import write_results
 from harness.report.junit import write_junit
 from harness.report.markdown import render_markdown
-from harness.results import CoreResult, PluginResult, Results, RunInfo
-from harness.store import RunRecord, create_folder, read_case, recorder, write_record
+from harness.results import (
+    CellResult,
+    CoreResult,
+    Observation,
+    PluginResult,
+    Results,
+    RunInfo,
+)
+from harness.store import (
+    RunRecord,
+    case_of,
+    create_folder,
+    read_case,
+    recorder,
+    write_record,
+)
 
-__all__ = ["Ground", "Planned", "Selection", "execute_run", "judge_run", "plan_run", "prepare"]
+__all__ = [
+    "Ground",
+    "Planned",
+    "Selection",
+    "execute_cell",
+    "execute_run",
+    "judge_run",
+    "plan_run",
+    "prepare",
+    "record_of",
+]
 
 LOCK_NAME = "matrix.lock.json"
 
@@ -113,6 +137,8 @@ def plan_run(
     """
     ground = prepare(selection.matrix)
     matrix = ground.loaded.matrix
+    # A misspelt scenario is told before anything is fetched.
+    select_scenarios(list(ground.scenarios), selection.scenarios)
     plugin = resolve_plugin(
         matrix, ground.base, ground.cache, selection.plugin, refresh=refresh, progress=progress
     )
@@ -125,9 +151,34 @@ def plan_run(
         refresh=refresh,
         progress=progress,
     )
-    plans = make_plan(
-        matrix,
-        cores=[(core.id, core.version) for core in cores],
+    plans = _lay_out(ground, selection, plugin, [(core.id, core.version) for core in cores])
+    return Planned(ground, selection, plugin, cores, plans)
+
+
+def plan_cells(
+    selection: Selection, *, progress: DownloadProgress = no_progress
+) -> Sequence[CorePlan]:
+    """The cells of a selection. The plugin is fetched, since its version decides; no core is.
+
+    Raises:
+        HarnessError: as `plan_run`.
+    """
+    ground = prepare(selection.matrix)
+    matrix = ground.loaded.matrix
+    select_scenarios(list(ground.scenarios), selection.scenarios)
+    plugin = resolve_plugin(matrix, ground.base, ground.cache, selection.plugin, progress=progress)
+    cores = list_cores(
+        matrix, ground.base, ground.cache, lock=ground.lock, selectors=selection.cores
+    )
+    return _lay_out(ground, selection, plugin, cores)
+
+
+def _lay_out(
+    ground: Ground, selection: Selection, plugin: Plugin, cores: Sequence[tuple[str, str]]
+) -> tuple[CorePlan, ...]:
+    return make_plan(
+        ground.loaded.matrix,
+        cores=cores,
         plugin_name=plugin.name,
         plugin_version=plugin.version,
         entry=plugin.entry,
@@ -138,12 +189,6 @@ def plan_run(
         environment=os.environ,
         user_environment=selection.environment,
     )
-    return Planned(ground, selection, plugin, cores, plans)
-
-
-def plan_cells(selection: Selection) -> Sequence[CorePlan]:
-    """The cells of a selection."""
-    return plan_run(selection).plans
 
 
 def lock_cores(matrix: Path | None, progress: DownloadProgress) -> tuple[Path, Lock]:
@@ -207,23 +252,41 @@ def execute_run(
         The run folder.
     """
     folder = create_folder(output, planned.plugin.name)
-    write_record(folder, _record(planned, folder, jobs))
+    write_record(folder, record_of(planned, folder, jobs))
     counts = {plan.core: len(plan.cells) for plan in planned.plans}
-    matrix = planned.ground.loaded.matrix
     with watch(counts) as live:
-        setting = Setting(
-            plugin=planned.plugin,
-            rejections=matrix.rejections,
-            scenario_packages=planned.ground.packages,
-            setup_timeout_s=matrix.timeout_s,
-            folder=folder,
-            models=planned.ground.cache.root / "models",
-            record=recorder(folder),
-            progress=Progress(live.started, live.finished),
-            stop=stop,
-        )
+        progress = Progress(live.started, live.finished)
+        setting = _setting(planned, folder, recorder(folder), progress, stop)
         execute(planned.plans, planned.cores, setting, jobs)
     return folder
+
+
+def execute_cell(
+    planned: Planned, record: RunRecord, cell: Cell, folder: Path
+) -> tuple[CellResult, Sequence[Observation]]:
+    """Execute one cell by itself, in hosts of its own, and judge it.
+
+    Several processes may do so in one run folder at the same time. Nothing is written there but
+    logs: what was seen is for the caller to record.
+
+    Args:
+        planned: the cells and what they need.
+        record: of the run, as `record_of` makes it.
+        cell: one of the planned cells.
+        folder: the run folder.
+
+    Returns:
+        The cell's result, and what was seen of it.
+    """
+    seen: list[Observation] = []
+    (plan,) = [plan for plan in planned.plans if cell in plan.cells]
+    part = f"cell-{[one.id for one in record.cells].index(cell.id) + 1}"
+    setting = _setting(planned, folder, seen.append, quiet, threading.Event())
+    execute([replace(plan, cells=(cell,))], planned.cores, replace(setting, part=part), jobs=1)
+    case = replace(case_of(record, seen), cells=[cell], whole=False)
+    matrix = planned.ground.loaded.matrix
+    (result,) = judge(case, matrix, lambda one: record.repeat.get(one.id, "")).cells
+    return result, seen
 
 
 def judge_run(folder: Path, loaded: LoadedMatrix) -> Results:
@@ -246,7 +309,29 @@ def judge_run(folder: Path, loaded: LoadedMatrix) -> Results:
     return results
 
 
-def _record(planned: Planned, folder: Path, jobs: int) -> RunRecord:
+def _setting(
+    planned: Planned,
+    folder: Path,
+    record: Callable[[Observation], None],
+    progress: Progress,
+    stop: threading.Event,
+) -> Setting:
+    matrix = planned.ground.loaded.matrix
+    return Setting(
+        plugin=planned.plugin,
+        rejections=matrix.rejections,
+        scenario_packages=planned.ground.packages,
+        setup_timeout_s=matrix.timeout_s,
+        folder=folder,
+        models=planned.ground.cache.root / "models",
+        record=record,
+        progress=progress,
+        stop=stop,
+    )
+
+
+def record_of(planned: Planned, folder: Path, jobs: int) -> RunRecord:
+    """What is known of a run before its first cell."""
     plugin = planned.plugin
     plans = {plan.core: plan for plan in planned.plans}
     return RunRecord(

@@ -36,7 +36,14 @@ from harness.artifacts.target import Target, current_target
 from harness.config import CoreSource, Matrix
 from harness.errors import ArtifactError, ConfigError, HarnessError, SelectionError
 
-__all__ = ["Core", "ObtainedWheel", "Surroundings", "obtain_wheel", "resolve_cores"]
+__all__ = [
+    "Core",
+    "ObtainedWheel",
+    "Surroundings",
+    "list_cores",
+    "obtain_wheel",
+    "resolve_cores",
+]
 
 _THREADS = 8
 _ID_DIGITS = 8
@@ -160,6 +167,37 @@ def resolve_cores(
     finally:
         network.close()
     return _with_ids(cores)
+
+
+def list_cores(
+    matrix: Matrix,
+    base: Path,
+    cache: Cache,
+    *,
+    lock: Lock | None,
+    selectors: Sequence[str] = (),
+    target: Target | None = None,
+) -> list[tuple[str, str]]:
+    """The ids and versions of the cores that `resolve_cores` would give; none is fetched.
+
+    Only where two share a version, and their libraries must tell them apart, are they obtained.
+
+    Raises:
+        HarnessError: as `resolve_cores`.
+    """
+    selection = parse_selectors(selectors)
+    network = Network()
+    around = Surroundings(
+        base, cache, target or current_target(), network, lock, refresh=False, progress=no_progress
+    )
+    try:
+        candidates = _select(matrix, selection, around)
+        versions = sorted({each.version for each in candidates})
+        if len(versions) == len(candidates):
+            return [(str(version), str(version)) for version in versions]
+        return [(core.id, core.version) for core in _with_ids(_obtain_all(candidates, network))]
+    finally:
+        network.close()
 
 
 def obtain_wheel(
