@@ -1,15 +1,17 @@
 """Starts host processes so that they can be ended with everything that they started.
 
-A host leads a process group of its own, and its environment carries a token that its children
-inherit. What is left after its end is found by descent and by that token.
+A host leads a session of its own, and its environment carries a token that its children inherit.
+What is left after its end is found by descent, by that session and by that token.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,12 @@ _WINDOWS_DEATHS = {
     0xC0000374: "HEAP_CORRUPTION",
     0xC0000409: "STACK_BUFFER_OVERRUN",
 }
+# Programs end with small numbers; what lies above is better known in hexadecimal digits.
+_WINDOWS_STATUSES = 0x10000
 _SECONDS_TO_DIE = 5.0
+_POLL_S = 0.005
+# A process that is being ended can still start others.
+_ROUNDS = 5
 
 
 def start(
@@ -70,6 +77,8 @@ def exit_name(returncode: int, platform: str = sys.platform) -> tuple[str, bool]
     """The name of how a process ended, and whether a signal or a system exception killed it."""
     if platform == "win32":
         code = returncode & 0xFFFFFFFF
+        if code < _WINDOWS_STATUSES:
+            return f"exit status {code}", False
         return _WINDOWS_DEATHS.get(code, f"exit status 0x{code:08X}"), code >= 0xC0000000
     if returncode < 0:
         try:
@@ -80,7 +89,7 @@ def exit_name(returncode: int, platform: str = sys.platform) -> tuple[str, bool]
 
 
 def end_tree(process: subprocess.Popen[bytes], token: str) -> list[str]:
-    """Kill a host and everything that descends from it or carries its token, and wait for it.
+    """Kill a host and everything that descends from it, is of its session or carries its token.
 
     Returns:
         The names and ids of the processes that had to be ended besides the host itself.
@@ -92,22 +101,43 @@ def end_tree(process: subprocess.Popen[bytes], token: str) -> list[str]:
         with contextlib.suppress(OSError):
             process.kill()
         process.wait()
-    doomed = {*descendants, *_carriers(token)}
-    names = []
-    for survivor in doomed:
-        with contextlib.suppress(psutil.Error, OSError):
-            if survivor.status() != psutil.STATUS_ZOMBIE:
-                names.append(f"{survivor.name()} ({survivor.pid})")
-            survivor.kill()
-    psutil.wait_procs(list(doomed), timeout=_SECONDS_TO_DIE)
-    return sorted(names)
+    names: dict[int, str] = {}
+    doomed = {*descendants, *_relatives(process.pid, token)}
+    for _ in range(_ROUNDS):
+        if not doomed:
+            break
+        for survivor in doomed:
+            with contextlib.suppress(psutil.Error, OSError):
+                if _lives(survivor):
+                    names.setdefault(survivor.pid, f"{survivor.name()} ({survivor.pid})")
+                survivor.kill()
+        deadline = time.monotonic() + _SECONDS_TO_DIE
+        while any(map(_lives, doomed)) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        doomed = set(_relatives(process.pid, token))
+    return sorted(names.values())
 
 
-def _carriers(token: str) -> list[psutil.Process]:
-    """The processes whose environment carries a host's token."""
+def _lives(process: psutil.Process) -> bool:
+    # A dead process whose parent does not ask for its status can do no more harm.
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, OSError):
+        return False
+
+
+def _relatives(host: int, token: str) -> list[psutil.Process]:
+    """The living processes of a host's session, and those whose environment has its token."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(TOKEN_VARIABLE) == token:
+            if process.pid == host:
+                continue
+            ours = _session(process.pid) == host or process.environ().get(TOKEN_VARIABLE) == token
+            if ours and _lives(process):
                 found.append(process)
     return found
+
+
+def _session(pid: int) -> int | None:
+    return None if sys.platform == "win32" else os.getsid(pid)

@@ -60,6 +60,13 @@ class Setting:
     record: Callable[[Observation], None]
     progress: Progress
     stop: threading.Event
+    part: str = ""
+    """Keeps the hosts apart from those of other executions in the same run folder."""
+
+    @property
+    def hosts(self) -> Path:
+        """The folder for what hosts need for themselves."""
+        return self.folder / "hosts" / self.part
 
     @property
     def options(self) -> ProviderOptions:
@@ -98,7 +105,7 @@ def execute(plans: Sequence[CorePlan], cores: Sequence[Core], setting: Setting, 
                 setting.stop.set()
                 raise
     finally:
-        shutil.rmtree(setting.folder / "hosts", ignore_errors=True)
+        shutil.rmtree(setting.hosts, ignore_errors=True)
 
 
 def _run_core(plan: CorePlan, core: Core, setting: Setting) -> None:
@@ -182,7 +189,9 @@ class _Drive:
         """Run cells in a fresh host and record what was seen of those that it reached."""
         if self._setting.stop.is_set():
             for cell in cells:
-                self.give_up(cell, "interrupted: the run was stopped")
+                last = self._last.get(cell.id)
+                if last is None or last.outcome != "not-run":
+                    self.give_up(cell, "interrupted: the run was stopped")
             return _Seen(dict(self._last), clean=True, setup_failed=False)
         self._hosts += 1
         started, clock = _now(), time.monotonic()
@@ -252,7 +261,8 @@ class _Drive:
     def _job(self, cells: Sequence[Cell]) -> HostJob:
         setting, plugin, device = self._setting, self._setting.plugin, self._setting.device
         assert self._core.library is not None  # noqa: S101 - such a core has no host
-        name = f"{_file_name(self._core.id)}-{self._hosts}"
+        number = f"{setting.part}-{self._hosts}" if setting.part else f"{self._hosts}"
+        name = f"{_file_name(self._core.id)}-{number}"
         options = setting.options
         return HostJob(
             name=name,
@@ -278,8 +288,8 @@ class _Drive:
             ],
             setup_timeout_s=setting.setup_timeout_s,
             models=setting.models,
-            scratch=setting.folder / "hosts" / name,
-            log=setting.folder / "logs" / _file_name(self._core.id) / f"host-{self._hosts}.log",
+            scratch=setting.hosts / name,
+            log=setting.folder / "logs" / _file_name(self._core.id) / f"host-{number}.log",
         )
 
     def _log(self, cell: Cell) -> Path:

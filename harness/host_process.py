@@ -14,10 +14,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -170,8 +170,16 @@ def run_host(
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
-    run.end = HostEnd(how, name, read_blackbox(blackbox), tuple(left))
+    run.end = HostEnd(how, name, _last_seen(run, read_blackbox(blackbox)), tuple(left))
     return run
+
+
+def _last_seen(run: HostRun, box: LastSeen) -> LastSeen:
+    """What the black box holds, unless what the host said shows that it was overwritten."""
+    if run.ready is None or box.phase not in ("start", "load"):
+        return box
+    phase = "exit" if run.torn_down else "scenario" if run.running else "register"
+    return replace(box, phase=phase)
 
 
 def _converse(
@@ -187,9 +195,10 @@ def _converse(
 ) -> tuple[str, str]:
     """Hear everything that the host says; returns how it ended and the name of that."""
     assert process.stdin is not None  # noqa: S101 - it was started with a pipe
-    with contextlib.suppress(OSError):  # If it is already dead, its end tells how.
-        process.stdin.write(_job_line(job, token, blackbox))
-        process.stdin.flush()
+    # A host that does not read must not keep us from seeing that.
+    threading.Thread(
+        target=_give, args=(process.stdin, _job_line(job, token, blackbox)), daemon=True
+    ).start()
     timeouts = {task.scenario: task.timeout_s for task in job.tasks}
     limit = job.setup_timeout_s
     deadline = time.monotonic() + limit + _GRACE_S
@@ -210,18 +219,25 @@ def _converse(
             return "channel", f"a message that is not the host's: {line[:80]!r}"
         number += 1
         try:
-            phase = _take(message, run)
-        except ValidationError as error:
-            return "channel", f"a message that makes no sense: {error.errors()[0]['msg']}"
+            phase = _take(message, run, timeouts.keys())
+        except ValueError as error:
+            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            return "channel", f"a message that makes no sense: {why}"
         if phase == "started":
             assert run.running is not None  # noqa: S101 - `_take` set it
-            limit = timeouts.get(run.running, job.setup_timeout_s)
+            limit = timeouts[run.running]
             on_start(run.running)
         elif phase == "ended":
             limit = job.setup_timeout_s
             on_end(next(reversed(run.reports.values())))
         deadline = time.monotonic() + limit + _GRACE_S
-    return _ended(process, run, deadline, limit)
+    return _ended(process, run, deadline, limit, stop)
+
+
+def _give(stream: IO[bytes], line: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):  # If it is already dead, its end tells how.
+        stream.write(line)
+        stream.flush()
 
 
 def _next_line(
@@ -248,40 +264,67 @@ def _next_line(
 
 
 def _ended(
-    process: subprocess.Popen[bytes], run: HostRun, deadline: float, limit: float
+    process: subprocess.Popen[bytes],
+    run: HostRun,
+    deadline: float,
+    limit: float,
+    stop: threading.Event | None,
 ) -> tuple[str, str]:
     """The host's stream has ended; now its process should, too."""
     without_device = run.ready is not None and run.ready.ep_name is None
-    said_all = bool(run.torn_down or run.setup_failed or run.core_unusable or without_device)
-    try:
-        returncode = process.wait(timeout=max(deadline - time.monotonic(), _GRACE_S))
-    except subprocess.TimeoutExpired:
-        if said_all:
+    said_all = bool(
+        run.torn_down or run.setup_failed or run.core_unusable is not None or without_device
+    )
+    # Without its channel a host can do nothing more that counts.
+    now = time.monotonic()
+    deadline = max(deadline, now + _GRACE_S) if said_all else now + _GRACE_S
+    while (returncode := process.poll()) is None:
+        remaining = deadline - time.monotonic()
+        if stop is not None and stop.is_set():
+            return "stopped", "the run was interrupted"
+        if remaining <= 0 and said_all:
             return "hang", f"no end of the process after {limit:g} s"
-        return "channel", "the host's channel was closed while its process went on"
+        if remaining <= 0:
+            return "channel", "the host's channel was closed while its process went on"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=min(remaining, _POLL_S))
     name, killed = exit_name(returncode)
     if killed:
         return "signal", name
     return ("clean" if returncode == 0 and said_all else "exit"), name
 
 
-def _take(message: dict[str, Any], run: HostRun) -> str:
-    """Add a message to what the host said; returns its kind."""
+def _take(message: dict[str, Any], run: HostRun, scenarios: Container[str]) -> str:
+    """Add a message to what the host said; returns its kind.
+
+    Raises:
+        ValidationError: it lacks something, or has what it should not have.
+        ValueError: it is none that can come now.
+    """
     event = message.pop("event")
-    if event == "ready":
+    fresh = not (run.ready or run.setup_failed or run.core_unusable is not None)
+    idle = run.ready is not None and run.running is None and run.torn_down is None
+    if event == "ready" and fresh:
         run.ready = Ready.model_validate(message)
-    elif event == "setup-failed":
+    elif event == "setup-failed" and fresh:
         run.setup_failed = SetupFailed.model_validate(message)
-    elif event == "core-unusable":
+    elif event == "core-unusable" and fresh:
         run.core_unusable = str(message.get("message"))
-    elif event == "started":
-        run.running = str(message.get("scenario"))
-    elif event == "ended":
+    elif event == "started" and idle:
+        scenario = str(message.get("scenario"))
+        if scenario not in scenarios or scenario in run.reports:
+            raise ValueError(f"the host started {scenario!r:.80}")
+        run.running = scenario
+    elif event == "ended" and run.running is not None:
         report = ScenarioReport.model_validate(message.get("report"))
+        if report.scenario != run.running:
+            raise ValueError(f"{report.scenario!r:.80} ended while {run.running!r} ran")
         run.reports[report.scenario] = report
         run.running = None
-    elif event == "torn-down":
+    elif event == "torn-down" and idle:
         run.torn_down = TornDown.model_validate(message)
+    else:
+        raise ValueError(f"{event!r:.80} at this point")
     return str(event)
 
 
@@ -289,7 +332,7 @@ def _message(line: bytes, token: str, number: int) -> dict[str, Any] | None:
     """A line as a message; none if it is not the next one of our host."""
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict) or message.pop("token", None) != token:
         return None
@@ -330,7 +373,9 @@ def _read(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes | Non
     assert process.stdout is not None  # noqa: S101 - it was started with a pipe
     try:
         while line := process.stdout.readline(_LONGEST_LINE):
-            lines.put(line)
+            # A death in the middle of a line tears it; the death itself says more than that.
+            if line.endswith(b"\n") or len(line) == _LONGEST_LINE:
+                lines.put(line)
     except (OSError, ValueError):
         pass
     lines.put(None)

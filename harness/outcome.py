@@ -14,7 +14,7 @@ Reason codes, by outcome:
 * unsupported: `unsupported`
 * infra-error: `core-unavailable`, `core-unusable`, `host-start`, `scenario-error`,
   `no-ep-device`
-* not-run: `interrupted`
+* not-run: `interrupted`, `unconfirmed`
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Finding:
 def classify(observation: Observation, asked: AskedFor, rejections: Sequence[Rejection]) -> Finding:
     """The outcome of one attempt, taken by itself.
 
-    An attempt whose host died elsewhere is judged by its own report; `harness.judge` then asks
-    whether it was confirmed.
+    What ended well in a host that then died elsewhere has not passed yet: it is `not-run` for
+    the time being, until a host that ends in order confirms it.
     """
     if observation.infra is not None:
         reason, _, text = observation.infra.partition(": ")
@@ -86,7 +86,15 @@ def classify(observation: Observation, asked: AskedFor, rejections: Sequence[Rej
         )
     if observation.report is None:
         return Finding("crashed", "exited-early", "the host ended without a report")
-    return _report(observation, observation.report, asked, rejections)
+    finding = _report(observation, observation.report, asked, rejections)
+    if finding.outcome in ("passed", "unsupported", "rejected") and not observation.clean_end:
+        return Finding(
+            "not-run",
+            "unconfirmed",
+            f"{finding.outcome} ({finding.reason}) in a host that did not end in order, and not "
+            "seen again since",
+        )
+    return finding
 
 
 def needs_repeat(finding: Finding) -> bool:
@@ -102,6 +110,8 @@ def _death(observation: Observation) -> Finding:
         where += f", iteration {death.iteration}"
     if death.last_call is not None:
         where += f", {'inside' if death.inside_call else 'after'} {death.last_call}"
+    if observation.setup_error is not None:
+        where += f"; before that, {_told(observation.setup_error)}"
     if death.phase in _BEFORE_PLUGIN:
         return Finding(
             "infra-error",
@@ -125,7 +135,7 @@ def _death(observation: Observation) -> Finding:
             "crashed",
             "at-exit",
             f"{death.name} {where}",
-            "The work had passed; something is released too late or twice when it ends.",
+            "The work was done; something is released too late or twice when it ends.",
             shared=True,
         )
     if death.how == "signal":
@@ -174,6 +184,34 @@ def _identity(observation: Observation, asked: AskedFor) -> Finding | None:
                 "Something wrote to the file while it was in use; the results are of no one file.",
                 shared=True,
             )
+    if observation.report is not None and observation.clean_end:
+        return _unseen(observation)
+    return None
+
+
+def _unseen(observation: Observation) -> Finding | None:
+    """A host that ended in order has told all of its identity; what it did not see is wrong."""
+    seen = observation.identity
+    if seen.core_version is None:
+        return Finding("failed", "wrong-core", "the core did not say which version it is")
+    roles = {file.role for file in seen.mapped}
+    for role in ("core", "plugin"):
+        if role not in roles:
+            return Finding(
+                "failed", f"wrong-{role}", f"the {role} that was asked for was not mapped"
+            )
+    for when, digest in (
+        ("before", seen.plugin_sha256_before),
+        ("after", seen.plugin_sha256_after),
+    ):
+        if digest is None:
+            return Finding(
+                "failed",
+                "plugin-changed",
+                f"the plugin's file could not be read {when} the run",
+                "Something moved or removed the file while it was in use.",
+                shared=True,
+            )
     return None
 
 
@@ -181,7 +219,7 @@ def _setup_error(error: NativeError, asked: AskedFor, rejections: Sequence[Rejec
     known = _known_refusal(error, asked, rejections)
     if known is not None:
         return known
-    detail = f"{error.function} returned {error.code}: {error.message}"
+    detail = _told(error)
     missing = re.search(
         r"([^\s:\"']+\.(?:so[\d.]*|dylib|dll)): cannot open shared object file", error.message
     )
@@ -196,6 +234,10 @@ def _setup_error(error: NativeError, asked: AskedFor, rejections: Sequence[Rejec
     if re.search(r"dlopen|LoadLibrary|[Ff]ailed to load library", error.message):
         return Finding("failed", "load-failed", detail)
     return Finding("failed", "registration-refused", detail)
+
+
+def _told(error: NativeError) -> str:
+    return f"{error.function} returned {error.code}: {error.message}"
 
 
 def _known_refusal(
@@ -224,6 +266,9 @@ def _report(
     asked: AskedFor,
     rejections: Sequence[Rejection],
 ) -> Finding:
+    # A wrong value is a finding whatever came after it.
+    if report.check_failure_count:
+        return Finding("failed", "wrong-result", _wrong_result(report))
     if report.unsupported is not None:
         return Finding(
             "unsupported",
@@ -232,8 +277,6 @@ def _report(
         )
     if report.error is not None:
         return _scenario_error(report.error, asked, rejections)
-    if report.check_failure_count:
-        return Finding("failed", "wrong-result", _wrong_result(report))
     misplaced = [p for p in report.placement if p.got != p.expected]
     if misplaced:
         return Finding(
@@ -250,9 +293,9 @@ def _report(
 
 def _completeness(observation: Observation, report: ScenarioReport) -> Finding:
     """Nothing was wrong in what it did; did it do everything, and end well?"""
-    if report.checks == 0 or not report.placement:
+    if report.checks <= 0 or not report.placement:
         return Finding("failed", "no-checks", "the scenario checked nothing, or no placement")
-    if report.iterations_passed != report.iterations_planned:
+    if report.iterations_planned <= 0 or report.iterations_passed != report.iterations_planned:
         return Finding(
             "failed",
             "incomplete",
@@ -297,15 +340,15 @@ def _wrong_result(report: ScenarioReport) -> str:
     text = f"{report.check_failure_count} of {report.checks} checks did not hold"
     if report.check_failures:
         first = report.check_failures[0]
-        text += (
-            f"; first in iteration {first.iteration}: {first.what} was {first.got}, "
-            f"where {first.expected} was due"
-        )
+        at = "outside" if first.iteration is None else f"in iteration {first.iteration}"
+        text += f"; first {at}: {first.what} was {first.got}, where {first.expected} was due"
+    if report.error is not None:
+        text += f"; then {report.error.function} failed: {report.error.message}"
     return text
 
 
 def _same_release(one: str, other: str) -> bool:
     try:
-        return Version(one).release == Version(other).release
+        return Version(Version(one).base_version) == Version(Version(other).base_version)
     except InvalidVersion:
         return one == other

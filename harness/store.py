@@ -12,8 +12,9 @@ import datetime as dt
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -22,7 +23,7 @@ from harness.judge import Case
 from harness.plan import Cell
 from harness.results import CoreResult, Observation, PluginResult, RunInfo
 
-__all__ = ["RunRecord", "create_folder", "read_case", "recorder", "write_record"]
+__all__ = ["RunRecord", "case_of", "create_folder", "read_case", "recorder", "write_record"]
 
 _RECORD, _OBSERVATIONS = "run.json", "observations.jsonl"
 
@@ -32,7 +33,7 @@ class RunRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: int = 1
+    schema_version: Literal[1] = 1
     run: RunInfo
     plugin: PluginResult
     named_plugin: bool
@@ -87,21 +88,48 @@ def create_folder(output: Path | None, plugin_name: str) -> Path:
 
 
 def write_record(folder: Path, record: RunRecord) -> None:
-    """Write what is planned, before anything is executed."""
-    (folder / _RECORD).write_text(record.model_dump_json(indent=1), encoding="utf-8")
-    (folder / _OBSERVATIONS).touch()
+    """Write what is planned, before anything is executed.
+
+    Raises:
+        RunFolderError: the folder cannot be written to.
+    """
+    try:
+        (folder / _RECORD).write_text(record.model_dump_json(indent=1), encoding="utf-8")
+        (folder / _OBSERVATIONS).touch()
+    except OSError as error:
+        raise RunFolderError(
+            f"The run folder {folder} cannot be written to: {error.strerror or error}.",
+            "Name another one with --output.",
+        ) from None
 
 
 def recorder(folder: Path) -> Callable[[Observation], None]:
-    """A function that appends an observation; it may be called from any thread."""
+    """A function that appends an observation; it may be called from any thread.
+
+    It raises a RunFolderError when it cannot write, and from then on whenever it is called.
+    """
     lock = threading.Lock()
     path = folder / _OBSERVATIONS
+    failure: RunFolderError | None = None
 
     def record(observation: Observation) -> None:
+        nonlocal failure
         line = observation.model_dump_json().encode("utf-8", "backslashreplace") + b"\n"
-        # One write a line: what a kill leaves is whole lines, and at most one torn last one.
-        with lock, path.open("ab", buffering=0) as file:
-            file.write(line)
+        with lock:
+            # What a kill or a full disk leaves is whole lines, and at most one torn last one.
+            if failure is not None:
+                raise failure
+            try:
+                with path.open("ab", buffering=0) as file:
+                    while line:
+                        line = line[file.write(line) :]
+            except OSError as error:
+                failure = RunFolderError(
+                    f"{path} cannot be written: {error.strerror or error}.",
+                    "What was seen until then is kept. Free space, or name another folder with "
+                    "--output, and run again.",
+                )
+                raise failure from None
 
     return record
 
@@ -114,7 +142,7 @@ def read_case(folder: Path) -> tuple[Case, RunRecord]:
     """
     try:
         record = RunRecord.model_validate_json((folder / _RECORD).read_bytes())
-        lines = (folder / _OBSERVATIONS).read_bytes().splitlines()
+        raw = (folder / _OBSERVATIONS).read_bytes()
     except OSError as error:
         raise RunFolderError(
             f"{folder} is not a run folder: {error.strerror}: {error.filename}."
@@ -125,17 +153,22 @@ def read_case(folder: Path) -> tuple[Case, RunRecord]:
             "It may come from another version of ort-ep-matrix.",
         ) from None
     observations = []
-    for number, line in enumerate(lines):
+    # What follows the last line's end is torn, or nothing.
+    for number, line in enumerate(raw.split(b"\n")[:-1]):
         try:
             observations.append(Observation.model_validate(json.loads(line)))
-        except ValueError:
-            if number == len(lines) - 1:
-                break
+        except (ValueError, RecursionError):
             raise RunFolderError(
                 f"{folder / _OBSERVATIONS}, line {number + 1}, is not an observation.",
-                "The file was changed after the run.",
+                "The file was changed after the run, or comes from another version of "
+                "ort-ep-matrix.",
             ) from None
-    case = Case(
+    return case_of(record, observations), record
+
+
+def case_of(record: RunRecord, observations: Sequence[Observation]) -> Case:
+    """What was planned and what was seen, for judging."""
+    return Case(
         run=record.run,
         plugin=record.plugin,
         named_plugin=record.named_plugin,
@@ -145,4 +178,3 @@ def read_case(folder: Path) -> tuple[Case, RunRecord]:
         observations=observations,
         whole=record.whole,
     )
-    return case, record

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from harness.artifacts.plugins import Plugin, resolve_plugin
 from harness.artifacts.progress import Progress as DownloadProgress
 from harness.artifacts.progress import no_progress
 from harness.config import LoadedMatrix, find_matrix, load
-from harness.errors import ConfigError, PluginError
+from harness.errors import ConfigError, InputError, PluginError, SelectionError
 from harness.execute import Progress, Setting, execute, quiet
 from harness.host.scenario import Scenario, find_scenarios, scenario_packages
 from harness.judge import judge
@@ -65,6 +66,7 @@ __all__ = [
 ]
 
 LOCK_NAME = "matrix.lock.json"
+_ID_OF_ONE = re.compile(r"([^@/\\]+)@[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
@@ -147,10 +149,12 @@ def plan_run(
         ground.base,
         ground.cache,
         lock=ground.lock,
-        selectors=selection.cores,
+        selectors=[_without_digits(text) for text in selection.cores],
         refresh=refresh,
         progress=progress,
     )
+    wanted = _chosen_ids([core.id for core in cores], selection.cores)
+    cores = [core for core in cores if core.id in wanted]
     plans = _lay_out(ground, selection, plugin, [(core.id, core.version) for core in cores])
     return Planned(ground, selection, plugin, cores, plans)
 
@@ -168,9 +172,37 @@ def plan_cells(
     select_scenarios(list(ground.scenarios), selection.scenarios)
     plugin = resolve_plugin(matrix, ground.base, ground.cache, selection.plugin, progress=progress)
     cores = list_cores(
-        matrix, ground.base, ground.cache, lock=ground.lock, selectors=selection.cores
+        matrix,
+        ground.base,
+        ground.cache,
+        lock=ground.lock,
+        selectors=[_without_digits(text) for text in selection.cores],
     )
-    return _lay_out(ground, selection, plugin, cores)
+    wanted = _chosen_ids([core for core, _ in cores], selection.cores)
+    return _lay_out(ground, selection, plugin, [core for core in cores if core[0] in wanted])
+
+
+def _without_digits(text: str) -> str:
+    """The version in a core's id, as a selector: ids of one version differ in what follows @."""
+    id_of_one = _ID_OF_ONE.fullmatch(text)
+    return id_of_one[1] if id_of_one else text
+
+
+def _chosen_ids(ids: Sequence[str], selectors: Sequence[str]) -> set[str]:
+    """The ids that selectors leave, where some of them name one core among several of a version.
+
+    Raises:
+        SelectionError: such a selector names none.
+    """
+    named = {text for text in selectors if _ID_OF_ONE.fullmatch(text)}
+    missing = named - set(ids)
+    if missing:
+        raise SelectionError(
+            f'--core "{min(missing)}" matches no core of the matrix.',
+            f"Of those versions there are: {', '.join(ids)}.",
+        )
+    spoken_for = {_without_digits(text) for text in named}
+    return {one for one in ids if one in named or _without_digits(one) not in spoken_for}
 
 
 def _lay_out(
@@ -197,7 +229,13 @@ def lock_cores(matrix: Path | None, progress: DownloadProgress) -> tuple[Path, L
     Returns:
         Its path and what it holds.
     """
-    loaded = load((matrix or find_matrix(Path.cwd())).absolute())
+    own = matrix or Path("matrix.yaml")
+    if not own.exists():
+        raise InputError(
+            f"There is no {own} to lock here.",
+            "A lock stands beside the matrix that it locks: name one with --matrix.",
+        )
+    loaded = load(own.absolute())
     path = loaded.path.parent / LOCK_NAME
     return path, write_lock(loaded.matrix, loaded.path.parent, default_cache(), path, progress)
 
@@ -413,7 +451,7 @@ def _core_argument(core: Core) -> str:
         return "installed"
     if core.source.startswith("path") and core.library is not None:
         return str(core.library)
-    return core.version
+    return core.id
 
 
 def _check_expectations(loaded: LoadedMatrix, names: Sequence[str]) -> None:

@@ -1,0 +1,3 @@
+"""The scenarios that come with the harness: one module a family."""
+
+__all__: list[str] = []

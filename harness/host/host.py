@@ -193,13 +193,12 @@ class Host:
         return array
 
     def check(self, what: str, expected: Array, got: Array) -> None:
-        """Record whether a value is exactly what it should be: type, shape and every element."""
+        """Record whether a value is exactly what it should be: type, shape and every element.
+
+        0.0 and -0.0 are two values; a NaN equals every NaN, since its bits carry no meaning.
+        """
         self.record.checks += 1
-        if (
-            expected.dtype == got.dtype
-            and expected.shape == got.shape
-            and np.array_equal(expected, got)
-        ):
+        if expected.dtype == got.dtype and expected.shape == got.shape and _same(expected, got):
             return
         self.record.failure_count += 1
         if len(self.record.failures) < _FAILURES_KEPT:
@@ -371,6 +370,13 @@ def _nodes_of(events: list[dict[str, Any]]) -> dict[str, str]:
         for event in events
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
     }
+
+
+def _same(one: Array, other: Array) -> bool:
+    if one.dtype.kind != "f":
+        return np.array_equal(one, other)
+    equal = (one == other) & (np.signbit(one) == np.signbit(other))
+    return bool(np.all(equal | (np.isnan(one) & np.isnan(other))))
 
 
 def _shown(array: Array) -> str:

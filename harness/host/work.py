@@ -54,7 +54,9 @@ def work(channel: Channel) -> None:
         process_scope = Scope()
         loaded = _set_up(job, channel, box, process_scope)
     if loaded is None:
+        box.at("teardown")
         process_scope.close()
+        box.at("exit")
         return
     for task in job["tasks"]:
         _run_task(job, task, scenarios[task["scenario"]], loaded, channel, box)

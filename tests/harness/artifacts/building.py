@@ -100,6 +100,7 @@ class Site:
 
     Args:
         cut_short: paths whose content ends early; how many bytes are sent.
+        late: paths that are answered only after so many seconds.
         slow: paths whose content comes a byte at a time after the first half.
         statuses: paths that are answered with a status alone.
     """
@@ -107,6 +108,7 @@ class Site:
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     cut_short: dict[str, int] = field(default_factory=dict)
+    late: dict[str, float] = field(default_factory=dict)
     slow: set[str] = field(default_factory=set)
     statuses: dict[str, list[int]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -143,6 +145,7 @@ def serve() -> Iterator[Site]:
         def do_GET(self) -> None:
             site.asked.append(self.path)
             site.headers.append(dict(self.headers))
+            time.sleep(site.late.get(self.path, 0))
             statuses = site.statuses.get(self.path)
             status = statuses.pop(0) if statuses else 200
             content = site.files.get(self.path)

@@ -560,6 +560,8 @@ def start_filling(cache: Cache) -> "subprocess.Popen[str]":
 def test_two_runs_fill_one_cache_at_once(site: Site, cache: Cache) -> None:
     versions = ["1.24.4", "1.25.0", "1.26.0"]
     publish(site, *versions)
+    # Both are under way before the first file arrives.
+    site.late = {f"/files/{wheel_name(version)}": 2.0 for version in versions}
     runs = [start_filling(cache) for _ in range(2)]
     expected = [sha256(core_file(version)[1]) for version in versions]
     for run in runs:

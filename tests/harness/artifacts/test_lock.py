@@ -288,7 +288,7 @@ def test_there_may_be_no_lock(path: Path) -> None:
         ('{"schema_version": 1, "package": {}}', "packages"),
         (
             '{"schema_version": 1, "packages": {"a": {"1": {"wheels": [{"sha256": "1"}]}}}}',
-            "64 hexadecimal digits",
+            r"packages\.a\.1\.wheels\.0\.file",
         ),
     ],
 )

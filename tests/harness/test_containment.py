@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.containment import TOKEN_VARIABLE, end_tree, exit_name, start
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="sessions and signals are of POSIX")
+
+
+@pytest.mark.parametrize(
+    ("status", "platform", "name", "killed"),
+    [
+        (0, "linux", "exit status 0", False),
+        (7, "linux", "exit status 7", False),
+        (255, "darwin", "exit status 255", False),
+        (-11, "linux", "SIGSEGV", True),
+        (-9, "linux", "SIGKILL", True),
+        (-6, "linux", "SIGABRT", True),
+        (-4, "linux", "SIGILL", True),
+        (-8, "linux", "SIGFPE", True),
+        (-999, "linux", "signal 999", True),
+        (0, "win32", "exit status 0", False),
+        (7, "win32", "exit status 7", False),
+        (0xC0000005, "win32", "ACCESS_VIOLATION", True),
+        (0xC0000005 - 2**32, "win32", "ACCESS_VIOLATION", True),
+        (0xC00000FD, "win32", "STACK_OVERFLOW", True),
+        (0xC0000409, "win32", "STACK_BUFFER_OVERRUN", True),
+        (0xC0000374, "win32", "HEAP_CORRUPTION", True),
+        (0xC0000006, "win32", "exit status 0xC0000006", True),
+        (0x40010004, "win32", "exit status 0x40010004", False),
+        (-1, "win32", "exit status 0xFFFFFFFF", True),
+    ],
+)
+def test_an_end_has_the_name_that_the_platform_gives_it(
+    status: int, platform: str, name: str, killed: bool
+) -> None:
+    assert exit_name(status, platform) == (name, killed)
+
+
+@pytest.fixture
+def token() -> Iterator[str]:
+    mark = secrets.token_hex(16)
+    yield mark
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(TOKEN_VARIABLE) == mark:
+                process.kill()
+        except (psutil.Error, OSError):
+            continue
+
+
+def started(code: str, token: str, folder: Path) -> tuple[subprocess.Popen[bytes], list[int]]:
+    """A process that runs the code, and the ids that it writes in its first line."""
+    process = start(
+        [sys.executable, "-c", code],
+        {**os.environ, TOKEN_VARIABLE: token},
+        folder / "errors.log",
+        folder,
+    )
+    assert process.stdout is not None
+    return process, [int(word) for word in process.stdout.readline().split()]
+
+
+def ended(process: subprocess.Popen[bytes], token: str) -> list[str]:
+    names = end_tree(process, token)
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        stream.close()
+    return names
+
+
+def alive(pids: list[int]) -> list[int]:
+    found = []
+    for pid in pids:
+        try:
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.append(pid)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def test_a_started_process_has_the_folder_the_environment_and_the_log(
+    tmp_path: Path, token: str
+) -> None:
+    code = (
+        f"import os, sys; print(os.getpid(), flush=True); sys.stderr.write(os.getcwd() + ' ' +"
+        f" os.environ['{TOKEN_VARIABLE}']); sys.exit(3)"
+    )
+    process, (pid,) = started(code, token, tmp_path)
+
+    assert process.wait(10) == 3
+    assert ended(process, token) == []
+    assert process.pid == pid
+    assert (tmp_path / "errors.log").read_text() == f"{tmp_path.resolve()} {token}"
+
+
+def test_a_missing_program_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="no such program"):
+        start([str(tmp_path / "no such program")], {}, tmp_path / "log", tmp_path)
+
+
+# Each prints the ids of what it started, then waits.
+SLEEP = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], %s)"
+CHILD = f"import os, subprocess, sys, time; p = {SLEEP}; print(p.pid, flush=True);"
+GRANDCHILD = """
+import os, sys, time
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        os.write(write, b"%d\\n" % os.getpid())
+        time.sleep(600)
+    os._exit(0)
+print(int(os.read(read, 99)), flush=True)
+"""
+
+
+def test_a_living_process_is_ended_with_its_children(tmp_path: Path, token: str) -> None:
+    process, pids = started(CHILD % "" + "time.sleep(600)", token, tmp_path)
+
+    names = ended(process, token)
+
+    assert process.returncode is not None
+    assert [name.partition("(")[2] for name in names] == [f"{pids[0]})"]
+    assert alive(pids) == []
+
+
+def test_a_child_that_outlives_its_parent_is_found(tmp_path: Path, token: str) -> None:
+    process, pids = started(CHILD % "", token, tmp_path)
+    process.wait(10)
+
+    assert len(ended(process, token)) == 1
+    assert alive(pids) == []
+
+
+@posix
+@pytest.mark.parametrize("after", ["time.sleep(600)", ""])
+def test_an_orphan_in_another_session_is_ended(tmp_path: Path, token: str, after: str) -> None:
+    process, pids = started(GRANDCHILD + after, token, tmp_path)
+    if not after:
+        process.wait(10)
+
+    assert len(ended(process, token)) == 1
+    assert alive(pids) == []
+
+
+@posix
+@pytest.mark.parametrize("after", ["time.sleep(600)", ""])
+def test_a_child_that_took_its_environment_off_is_ended(
+    tmp_path: Path, token: str, after: str
+) -> None:
+    process, pids = started(CHILD % "env={}" + after, token, tmp_path)
+    if not after:
+        process.wait(10)
+
+    assert len(ended(process, token)) == 1
+    assert alive(pids) == []
+
+
+@posix
+def test_a_stopped_process_and_its_stopped_child_are_ended(tmp_path: Path, token: str) -> None:
+    process, pids = started(CHILD % "" + "time.sleep(600)", token, tmp_path)
+    for pid in (*pids, process.pid):
+        os.kill(pid, signal.SIGSTOP)
+
+    assert len(ended(process, token)) == 1
+    assert alive([*pids, process.pid]) == []
+    assert process.returncode == -signal.SIGKILL
+
+
+@posix
+def test_a_process_that_takes_no_signal_is_ended(tmp_path: Path, token: str) -> None:
+    code = (
+        "import os, signal, time\n"
+        "for n in range(1, 32):\n"
+        "    if n not in (9, 19): signal.signal(n, signal.SIG_IGN)\n"
+        "print(os.getpid(), flush=True); time.sleep(600)"
+    )
+    process, _ = started(code, token, tmp_path)
+
+    assert ended(process, token) == []
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_process_of_another_host_is_left_alone(tmp_path: Path, token: str) -> None:
+    other_token = secrets.token_hex(16)
+    other, _ = started(
+        "import os, time; print(os.getpid(), flush=True); time.sleep(600)", other_token, tmp_path
+    )
+    process, _ = started("import os; print(os.getpid(), flush=True)", token, tmp_path)
+    process.wait(10)
+
+    assert ended(process, token) == []
+    assert other.poll() is None
+    ended(other, other_token)
+
+
+def test_ending_what_has_ended_changes_nothing_and_is_quick(tmp_path: Path, token: str) -> None:
+    process, _ = started("import os; print(os.getpid(), flush=True)", token, tmp_path)
+    process.wait(10)
+    began = time.monotonic()
+
+    assert end_tree(process, token) == []
+    assert ended(process, token) == []
+    assert process.returncode == 0
+    assert time.monotonic() - began < 5

@@ -1,0 +1,416 @@
+"""Hosts that misbehave from their first byte on; a script stands in for `harness.host`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import harness.host_process
+from harness.containment import TOKEN_VARIABLE
+from harness.host_process import HostJob, HostRun, HostTask, run_host
+from tests.conftest import TOP
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+
+PRELUDE = """
+import json, os, signal, subprocess, sys, time
+sys.path.insert(0, {top!r})
+from harness.host.blackbox import BlackBox
+def job():
+    global task
+    task = json.loads(sys.stdin.readline())
+    return task
+number = 0
+def say(event, token=None, at=None, **fields):
+    global number
+    message = {{"token": task["token"] if token is None else token,
+               "number": number if at is None else at, "event": event, **fields}}
+    os.write(1, json.dumps(message).encode() + b"\\n")
+    number += 1
+def ready(**changes):
+    say("ready", **{{**dict(core_version="1", plugin_sha256_before=None, ep_devices=[],
+                          ep_name="E", plugin_version=None), **changes}})
+def ended(name):
+    say("ended", report=dict(scenario=name, iterations_planned=1, iterations_passed=1, checks=1,
+        check_failures=[], check_failure_count=0, placement=[], duration_s=0.5))
+def torn_down():
+    say("torn-down", failures=[], mapped=["/a"], plugin_sha256_after=None)
+def work(*names):
+    for name in names:
+        say("started", scenario=name)
+        ended(name)
+"""
+
+ALL = ("copy/a", "copy/b")
+SETUP_FAILED = (
+    "job(); say('setup-failed', core_version='1',"
+    " error=dict(kind='native', function='f', code='FAIL', message='m'))"
+)
+
+
+Runner = Callable[..., HostRun]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runner:
+    def with_script(
+        script: str,
+        *,
+        limit: float = 20.0,
+        environment: Mapping[str, str] | None = None,
+        tasks: tuple[str, ...] = ALL,
+        **more: Any,
+    ) -> HostRun:
+        text = PRELUDE.format(top=str(TOP)) + script
+        file = tmp_path / "host.py"
+        file.write_text(text)
+        monkeypatch.setattr(harness.host_process, "_LAUNCH", [sys.executable, "-S", str(file)])
+        job = HostJob(
+            name="1.30.0-1",
+            core=tmp_path / "core.so",
+            plugin=tmp_path / "plugin.so",
+            registration_name="plugin",
+            ep_name=None,
+            device_type=None,
+            device_index=0,
+            mode="serialized",
+            options={"always": {}, "capture": None, "cpu_nodes": None},
+            environment={**os.environ, **(environment or {})},
+            scenario_packages=["scenarios"],
+            tasks=[
+                HostTask(f"1.30.0/serialized/{name}", name, 1, limit, tmp_path / f"{n}.log")
+                for n, name in enumerate(tasks)
+            ],
+            setup_timeout_s=limit,
+            models=tmp_path / "models",
+            scratch=tmp_path / "scratch",
+            log=tmp_path / "logs" / "host.log",
+        )
+        return run_host(job, **more)
+
+    return with_script
+
+
+def how(run: HostRun) -> str:
+    assert run.end is not None
+    return run.end.how
+
+
+def test_a_host_that_says_all_and_ends_has_ended_clean(run: Runner) -> None:
+    told: list[str] = []
+    seen = run(
+        "job(); ready(); work('copy/a', 'copy/b'); torn_down()",
+        on_start=told.append,
+        on_end=lambda report: told.append(f"{report.scenario} ended"),
+    )
+
+    assert told == ["copy/a", "copy/a ended", "copy/b", "copy/b ended"]
+    assert seen.end is not None
+    assert seen.end.clean
+    assert seen.end.left_behind == ()
+    assert list(seen.reports) == ["copy/a", "copy/b"]
+    assert seen.reports["copy/a"].duration_s == 0.5
+    assert seen.running is None
+    assert seen.ready is not None
+    assert seen.torn_down is not None
+    assert seen.torn_down.mapped == ["/a"]
+
+
+def test_a_host_is_told_everything_of_its_job(run: Runner, tmp_path: Path) -> None:
+    run("open('job.json', 'w').write(json.dumps(job()))")
+    import json
+
+    job = json.loads((tmp_path / "scratch" / "job.json").read_text())
+
+    assert job["core"] == str(tmp_path / "core.so")
+    assert job["registration_name"] == "plugin"
+    assert [task["scenario"] for task in job["tasks"]] == ["copy/a", "copy/b"]
+    assert job["tasks"][0]["iterations"] == 1
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "job(); ready(ep_name=None)",
+        "job(); say('core-unusable', message='no')",
+        SETUP_FAILED,
+    ],
+)
+def test_a_host_that_could_not_be_set_up_ends_clean_too(run: Runner, script: str) -> None:
+    assert how(run(script)) == "clean"
+
+
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        ("", "exit status 0"),
+        ("job(); ready(); work('copy/a', 'copy/b')", "exit status 0"),
+        ("job(); ready(); say('started', scenario='copy/a'); os._exit(0)", "exit status 0"),
+        ("job(); ready(); work('copy/a', 'copy/b'); torn_down(); os._exit(3)", "exit status 3"),
+        ("raise ValueError", "exit status 1"),
+    ],
+)
+def test_an_end_without_all_or_with_a_status_is_an_exit(
+    run: Runner, script: str, name: str
+) -> None:
+    seen = run(script)
+
+    assert seen.end is not None
+    assert (seen.end.how, seen.end.name, seen.end.clean) == ("exit", name, False)
+
+
+@posix
+def test_a_death_is_named_by_its_signal_and_what_was_running(run: Runner) -> None:
+    seen = run("""
+job(); ready(); work('copy/a')
+box = BlackBox(__import__('pathlib').Path(task['blackbox']))
+box.at('scenario', 'copy/b'); box.iteration(4); box.enter('Run')
+say('started', scenario='copy/b')
+os.kill(os.getpid(), signal.SIGKILL)
+""")
+
+    assert seen.end is not None
+    assert (seen.end.how, seen.end.name) == ("signal", "SIGKILL")
+    assert seen.running == "copy/b"
+    last = seen.end.last
+    assert (last.phase, last.scenario, last.iteration, last.call, last.inside_call) == (
+        "scenario",
+        "copy/b",
+        4,
+        "Run",
+        True,
+    )
+
+
+@posix
+def test_a_line_that_a_death_tore_does_not_hide_the_death(run: Runner) -> None:
+    seen = run("job(); ready(); os.write(1, b'{'); os.kill(os.getpid(), signal.SIGKILL)")
+
+    assert seen.end is not None
+    assert (seen.end.how, seen.end.name) == ("signal", "SIGKILL")
+
+
+@posix
+def test_a_black_box_that_was_wiped_does_not_move_a_death_to_the_start(run: Runner) -> None:
+    kill = "os.kill(os.getpid(), signal.SIGSEGV)"
+    wiped = "job(); ready(); open(task['blackbox'], 'wb').close();"
+    scenario = run(f"{wiped} say('started', scenario='copy/a'); {kill}")
+    register = run(f"{wiped} {kill}")
+    at_exit = run(f"{wiped} work('copy/a'); torn_down(); {kill}")
+
+    phases = [one.end.last.phase for one in (scenario, register, at_exit) if one.end]
+    assert phases == ["scenario", "register", "exit"]
+
+
+NONSENSE = {
+    "garbage": "os.write(1, b'garbage\\n')",
+    "binary": "os.write(1, bytes(range(256)) + b'\\n')",
+    "an empty line": "os.write(1, b'\\n')",
+    "a number": "os.write(1, b'7\\n')",
+    "a list": "os.write(1, b'[]\\n')",
+    "deep": "os.write(1, b'[' * 60000 + b'\\n')",
+    "a huge number": "os.write(1, b'9' * 60000 + b'\\n')",
+    "no event": "say(None); os.write(1, b'{}\\n')",
+    "another token": "say('ready', token='guessed')",
+    "no token": 'os.write(1, b\'{"number": 0, "event": "ready"}\\n\')',
+    "another number": "number = 1; ready()",
+    "a number twice": "ready(); number = 0; work('copy/a')",
+    "a missing field": "say('ready')",
+    "a field too many": "ready(more=1)",
+    "a wrong type": "ready(ep_devices=7)",
+    "an unknown event": "say('finished')",
+    "ready twice": "ready(); ready()",
+    "a start before ready": "work('copy/a')",
+    "an end before a start": "ready(); ended('copy/a')",
+    "a start within another": "ready(); say('started', scenario='copy/a');"
+    "say('started', scenario='copy/b')",
+    "the end of another": "ready(); say('started', scenario='copy/a'); ended('copy/b')",
+    "a scenario that is not in the job": "ready(); say('started', scenario='copy/z')",
+    "a scenario that is no text": "ready(); say('started', scenario=[1])",
+    "a scenario twice": "ready(); work('copy/a', 'copy/a')",
+    "no report": "ready(); say('started', scenario='copy/a'); say('ended')",
+    "torn down in the middle": "ready(); say('started', scenario='copy/a'); torn_down()",
+    "a scenario after the teardown": "ready(); torn_down(); work('copy/a')",
+    "torn down twice": "ready(); torn_down(); torn_down()",
+    "core-unusable after ready": "ready(); say('core-unusable', message='')",
+    "setup-failed after ready": "ready(); say('setup-failed', core_version='', error=None)",
+}
+
+
+@pytest.mark.parametrize("script", NONSENSE.values(), ids=NONSENSE)
+def test_what_is_not_the_hosts_next_message_ends_it(run: Runner, script: str) -> None:
+    seen = run(f"job(); {script}; time.sleep(60)")
+
+    assert how(seen) == "channel"
+    assert "copy/b" not in seen.reports
+
+
+def test_a_line_without_end_does_not_fill_the_memory(run: Runner) -> None:
+    before = psutil.Process().memory_info().rss
+    seen = run("job()\nwhile True: os.write(1, b'x' * 60000)")
+
+    assert how(seen) == "channel"
+    assert psutil.Process().memory_info().rss - before < 300e6
+
+
+def test_a_host_that_never_speaks_is_ended_at_its_time(run: Runner) -> None:
+    began = time.monotonic()
+    seen = run("job(); time.sleep(60)", limit=0.3)
+
+    assert seen.end is not None
+    assert (seen.end.how, seen.end.name) == ("hang", "no end after 0.3 s")
+    assert seen.end.last.phase == "start"
+    assert time.monotonic() - began < 10
+
+
+def test_a_host_that_never_reads_its_job_is_ended_at_its_time(run: Runner) -> None:
+    # More than a pipe takes at once.
+    many = tuple(f"copy/{n}" for n in range(2000))
+
+    assert how(run("time.sleep(60)", limit=0.3, tasks=many)) == "hang"
+
+
+@posix
+def test_a_stopped_host_is_ended_at_its_time(run: Runner) -> None:
+    seen = run(
+        "job(); ready(); say('started', scenario='copy/a'); os.kill(os.getpid(), signal.SIGSTOP)",
+        limit=0.3,
+    )
+
+    assert how(seen) == "hang"
+    assert seen.running == "copy/a"
+
+
+def test_each_scenario_has_the_whole_of_its_time(run: Runner) -> None:
+    seen = run(
+        "job(); ready()\nfor n in 'ab':\n"
+        " say('started', scenario='copy/' + n); time.sleep(0.8); ended('copy/' + n)\n"
+        "torn_down()",
+        limit=1.0,
+    )
+
+    assert how(seen) == "clean"
+
+
+def test_a_channel_that_is_closed_while_the_host_goes_on_is_not_waited_for(run: Runner) -> None:
+    began = time.monotonic()
+    seen = run("job(); ready(); say('started', scenario='copy/a'); os.close(1); time.sleep(60)")
+
+    assert how(seen) == "channel"
+    assert time.monotonic() - began < 10
+
+
+def test_a_host_that_has_said_all_and_never_ends_is_a_hang(run: Runner) -> None:
+    work = "job(); ready(); work('copy/a', 'copy/b'); torn_down();"
+
+    assert how(run(f"{work} time.sleep(60)", limit=0.3)) == "hang"
+    assert how(run(f"{work} os.close(1); time.sleep(60)", limit=0.3)) == "hang"
+
+
+def test_a_child_that_holds_the_channel_open_does_not_hold_the_run(run: Runner) -> None:
+    began = time.monotonic()
+    seen = run(
+        "job(); ready(); work('copy/a', 'copy/b'); torn_down();"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], stdout=1)"
+    )
+
+    assert seen.end is not None
+    assert seen.end.clean
+    assert len(seen.end.left_behind) == 1
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "time.sleep(60)",
+        "ready(); say('started', scenario='copy/a'); time.sleep(60)",
+        "ready(); work('copy/a', 'copy/b'); torn_down(); os.close(1); time.sleep(60)",
+        "ready(); say('started', scenario='copy/a'); os.close(1); time.sleep(60)",
+    ],
+)
+def test_an_interruption_ends_a_host_at_once(run: Runner, script: str) -> None:
+    stop = threading.Event()
+    threading.Timer(0.4, stop.set).start()
+    began = time.monotonic()
+    seen = run(f"job(); {script}", stop=stop)
+
+    assert how(seen) == "stopped"
+    assert time.monotonic() - began < 5
+    assert not carriers()
+
+
+def test_a_run_that_was_stopped_before_starts_nothing_that_stays(run: Runner) -> None:
+    stop = threading.Event()
+    stop.set()
+
+    assert how(run("job(); time.sleep(60)", stop=stop)) == "stopped"
+    assert not carriers()
+
+
+def test_a_missing_interpreter_is_not_the_plugins_fault(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no such python"))
+    seen = run("")
+
+    assert seen.end is None
+    assert seen.infra is not None
+    assert "could not be started" in seen.infra
+    assert "no such python" in seen.infra
+
+
+def test_what_raises_in_the_engine_ends_the_host(run: Runner) -> None:
+    def fail(_scenario: str) -> None:
+        raise RuntimeError("of the engine")
+
+    with pytest.raises(RuntimeError, match="of the engine"):
+        run("job(); ready(); say('started', scenario='copy/a'); time.sleep(60)", on_start=fail)
+    assert not carriers()
+
+
+def test_what_is_printed_to_errors_is_in_the_log(run: Runner, tmp_path: Path) -> None:
+    run("os.write(2, b'oh no')")
+
+    assert (tmp_path / "logs" / "host.log").read_bytes() == b"oh no"
+
+
+def test_hosts_have_tokens_that_differ(run: Runner, tmp_path: Path) -> None:
+    tokens = set()
+    for _ in range(2):
+        run(f"print(job()['token'], os.environ['{TOKEN_VARIABLE}'], file=open('t', 'w'))")
+        first, second = (tmp_path / "scratch" / "t").read_text().split()
+        assert first == second
+        tokens.add(first)
+
+    assert len(tokens) == 2
+
+
+@posix
+def test_an_interruption_of_the_terminal_does_not_reach_a_host(run: Runner, tmp_path: Path) -> None:
+    # A terminal interrupts the process group in front; the engine then ends its hosts itself.
+    run("print(os.getpgid(0), os.getsid(0), os.getpid(), file=open('ids', 'w'))")
+    group, session, pid = (tmp_path / "scratch" / "ids").read_text().split()
+
+    assert group == session == pid
+    assert int(group) != os.getpgid(0)
+
+
+def carriers() -> list[psutil.Process]:
+    """The hosts, and what they started, of this process."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if TOKEN_VARIABLE in process.environ():
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found

@@ -1,0 +1,475 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.judge import judge
+from harness.plan import Cell
+from harness.results import CellResult, Observation, PluginResult, Results, Unsupported
+from tests.harness.samples import (
+    PLUGIN_SHA256,
+    REPLAYS,
+    case,
+    cell,
+    death,
+    identity,
+    judged,
+    matrix,
+    native_error,
+    observation,
+    only,
+    report,
+)
+
+A, B = "1.30.0/serialized/copy/a", "1.30.0/serialized/copy/b"
+WRONG: dict[str, Any] = {"report": report(check_failure_count=1, iterations_passed=19)}
+CRASH: dict[str, Any] = {"report": None, "death": death()}
+AT_EXIT: dict[str, Any] = {"death": death("exit")}
+NO_DEVICE: dict[str, Any] = {"report": None, "no_device": True}
+LACK: dict[str, Any] = {"report": report(unsupported=Unsupported(asked="a", answered="b"))}
+INFRA: dict[str, Any] = {
+    "report": None,
+    "infra": "core-unavailable: no network",
+    "clean_end": False,
+}
+FLAKE: dict[str, Any] = {"outcome": ["passed", "crashed"]}
+
+
+def again(cell_id: str = A, attempt: int = 2, **changes: Any) -> Observation:
+    core, _, scenario = cell_id.split("/", 2)
+    host = f"{core}-{scenario}-{attempt}"
+    return observation(cell_id, attempt=attempt, alone=True, host=host, **changes)
+
+
+def told(result: CellResult) -> tuple[str, str, str]:
+    return result.outcome, result.reason, result.verdict
+
+
+def by_id(results: Results) -> dict[str, CellResult]:
+    return {one.id: one for one in results.cells}
+
+
+def code(observations: Sequence[Observation], *expectations: dict[str, Any]) -> int:
+    return judged([cell()], observations, *expectations).summary.exit_code
+
+
+def test_a_cell_of_which_nothing_is_said_should_pass() -> None:
+    assert told(only([observation()])) == ("passed", "ok", "expected")
+    assert only([observation()]).expected == "passed"
+    assert told(only([observation(**WRONG), again(**WRONG)])) == (
+        "failed",
+        "wrong-result",
+        "unexpected",
+    )
+
+
+def test_what_fails_and_then_passes_is_flaky_and_tells_both() -> None:
+    result = only([observation(**CRASH), again()])
+
+    assert told(result) == ("passed", "ok", "flaky")
+    assert [(one.attempt, one.outcome) for one in result.attempts] == [
+        (1, "crashed"),
+        (2, "passed"),
+    ]
+    assert "attempt 1 crashed (SIGSEGV" in result.detail
+    assert "passed in a fresh host" in result.detail
+    assert code([observation(**CRASH), again()]) == 1
+
+
+def test_a_known_flake_may_end_either_way() -> None:
+    for tried in ([observation(**CRASH), again()], [observation(**CRASH), again(**CRASH)]):
+        assert only(tried, FLAKE).verdict == "expected"
+    assert only([observation()], FLAKE).verdict == "expected"
+    assert told(only([observation(**WRONG), again()], FLAKE)) == ("passed", "ok", "flaky")
+
+
+def test_the_reason_of_a_known_flake_belongs_to_its_failure() -> None:
+    expected = {**FLAKE, "reason": "SIGSEGV"}
+    other: dict[str, Any] = {"report": None, "death": death(name="SIGABRT")}
+
+    assert only([observation()], expected).verdict == "expected"
+    assert only([observation(**CRASH), again()], expected).verdict == "expected"
+    assert only([observation(**CRASH), again(**CRASH)], expected).verdict == "expected"
+    assert only([observation(**other), again()], expected).verdict == "flaky"
+    assert only([observation(**other), again(**other)], expected).verdict == "unexpected"
+
+
+def test_what_should_crash_and_does_so_only_once_is_flaky_not_improved() -> None:
+    results = judged([cell()], [observation(**CRASH), again()], {"outcome": "crashed"})
+
+    assert results.cells[0].verdict == "flaky"
+    assert results.summary.outdated_expectations == []
+
+
+def test_what_passes_where_a_failure_is_expected_makes_the_expectation_outdated() -> None:
+    expectations: list[dict[str, Any]] = [
+        {"outcome": "passed"},
+        {"core": "==1.30.0", "scenario": "copy", "outcome": ["failed", "rejected"]},
+    ]
+    results = judged([cell()], [observation()], *expectations)
+
+    assert told(results.cells[0]) == ("passed", "ok", "improved")
+    assert results.summary.outdated_expectations == [
+        "expectations[1]: core ==1.30.0 scenario copy expects failed or rejected"
+    ]
+    assert results.summary.exit_code == 1
+    assert "matrix.yaml" in results.cells[0].hint
+
+
+def test_another_failure_than_the_expected_one_is_unexpected() -> None:
+    tried = [observation(**WRONG), again(**WRONG)]
+
+    assert only(tried, {"outcome": "crashed"}).verdict == "unexpected"
+    assert only(tried, {"outcome": "failed", "reason": "placement"}).verdict == "unexpected"
+    assert only(tried, {"outcome": "failed", "reason": "wrong-result"}).verdict == "expected"
+    assert only(tried, {"outcome": ["crashed", "failed"]}).verdict == "expected"
+
+
+def test_later_expectations_win_field_by_field() -> None:
+    tried = [observation(report=report(capture=REPLAYS))]
+    wrong_count = {"capture": {"kernel_runs": 20}}
+    right_count = {"capture": {"kernel_runs": 1}}
+    replays = {"capture": {"host_replays": 19}}
+
+    assert only(tried, wrong_count).verdict == "unexpected"
+    assert only(tried, wrong_count, right_count).verdict == "expected"
+    assert only(tried, right_count, wrong_count).verdict == "unexpected"
+    assert only(tried, right_count, replays).verdict == "expected"
+    assert only(tried, wrong_count, replays).verdict == "unexpected"
+    assert only(tried, {"outcome": "failed"}, {"outcome": "passed"}, replays).verdict == "expected"
+    # A reason goes with its outcome, and away with it.
+    assert only(tried, {"outcome": "failed", "reason": "x"}, {"outcome": "passed"}).expected == (
+        "passed: because"
+    )
+
+
+def test_expected_counts_are_told_and_compared_when_the_cell_passes() -> None:
+    expected = {"capture": {"kernel_runs": 20, "host_replays": 0}, "why": "No callbacks."}
+    result = only([observation(report=report(capture=REPLAYS))], expected)
+
+    assert result.verdict == "unexpected"
+    assert result.expected == "passed, 20 kernel runs, 0 host replays: No callbacks."
+    assert result.detail == "1 kernel runs and 19 host replays in 20 runs"
+    assert only([observation()], expected).verdict == "unexpected"
+    assert only([observation(**LACK)], expected, {"outcome": "unsupported"}).verdict == "expected"
+
+
+@pytest.mark.parametrize(
+    ("condition", "applies"),
+    [
+        ({"plugin": "webgpu"}, True),
+        ({"plugin": "web*"}, True),
+        ({"plugin": "other"}, False),
+        ({"plugin_version": "<=0.4.0"}, True),
+        ({"plugin_version": ">0.4.0"}, False),
+        ({"core": ">=1.30,<1.31"}, True),
+        ({"core": "<1.30"}, False),
+        ({"scenario": "copy"}, True),
+        ({"scenario": "copy/a"}, True),
+        ({"scenario": "copy/b"}, False),
+        ({"mode": "serialized"}, True),
+        ({"mode": "concurrent"}, False),
+        ({"platform": "linux"}, True),
+        ({"platform": "windows"}, False),
+    ],
+)
+def test_an_expectation_speaks_of_the_cells_that_fit_all_its_conditions(
+    condition: dict[str, Any], applies: bool
+) -> None:
+    result = only([observation(), again()], {"outcome": "crashed", **condition})
+
+    assert result.verdict == ("improved" if applies else "expected")
+
+
+def test_a_prerelease_of_a_core_is_in_the_range_that_holds_it() -> None:
+    place = cell("1.31.0rc1")
+    seen = observation(place.id, identity=identity("1.31.0"))
+    (result,) = judged([place], [seen], {"core": ">=1.30.1", "outcome": "crashed"}).cells
+
+    assert result.verdict == "improved"
+
+
+def test_an_unknown_plugin_version_fits_no_condition_on_it() -> None:
+    plugin = PluginResult(
+        name="webgpu",
+        version=None,
+        library="",
+        sha256=PLUGIN_SHA256,
+        ep_name=None,
+        registration_name="",
+    )
+    for specifier in (">=0", "!=0.4.0", ""):
+        results = judged(
+            [cell()],
+            [observation()],
+            {"plugin_version": specifier, "outcome": "crashed"},
+            plugin=plugin,
+        )
+        assert results.cells[0].verdict == "expected"
+        assert results.plugin.version is None
+
+
+def test_what_registration_tells_of_the_plugin_is_in_the_results() -> None:
+    seen = observation(identity=identity(plugin_version="9.9"))
+    bare = case([cell()], [seen]).plugin.model_copy(update={"version": None})
+
+    assert judged([cell()], [seen]).plugin.ep_name == "ThePluginEp"
+    assert judged([cell()], [seen]).plugin.version == "0.4.0"
+    assert judged([cell()], [seen], plugin=bare).plugin.version == "9.9"
+
+
+def test_a_plugin_without_an_entry_may_lack_what_a_scenario_asks_for() -> None:
+    (bare,) = judged([cell()], [observation(**LACK)], named_plugin=False).cells
+    (named,) = judged([cell()], [observation(**LACK)], named_plugin=True).cells
+
+    assert told(bare) == ("unsupported", "unsupported", "expected")
+    assert told(named) == ("unsupported", "unsupported", "unexpected")
+    assert "expect `unsupported`" in named.hint
+
+
+def test_an_expectation_without_a_cell_is_unmatched_in_a_whole_run_alone() -> None:
+    expectation = {"core": "==1.29.0", "outcome": "failed"}
+    whole = judged([cell()], [observation()], expectation)
+    part = judged([cell()], [observation()], expectation, whole=False)
+
+    assert whole.summary.unmatched_expectations == ["expectations[0]: core ==1.29.0 expects failed"]
+    assert whole.summary.exit_code == 1
+    assert part.summary.unmatched_expectations == []
+    assert part.summary.exit_code == 0
+
+
+def test_an_expectation_that_a_later_one_replaces_is_matched_all_the_same() -> None:
+    results = judged([cell()], [observation()], {"outcome": "failed"}, {"outcome": "passed"})
+
+    assert results.summary.unmatched_expectations == []
+    assert results.summary.exit_code == 0
+
+
+@pytest.mark.parametrize("elsewhere", [{"plugin": "other"}, {"platform": "macos"}])
+def test_an_expectation_for_another_plugin_or_platform_need_not_match(
+    elsewhere: dict[str, Any],
+) -> None:
+    results = judged([cell()], [observation()], {"outcome": "failed", **elsewhere})
+
+    assert results.summary.exit_code == 0
+
+
+@pytest.mark.parametrize("shown", [AT_EXIT, {"left_behind": ["x (1)"]}, {"teardown_errors": ["x"]}])
+def test_trouble_that_cells_share_is_put_on_the_one_that_shows_it_alone(
+    shown: dict[str, Any],
+) -> None:
+    results = judged(
+        [cell(), cell(scenario="copy/b")],
+        [observation(A, **shown), observation(B, **shown), again(A), again(B, **shown)],
+    )
+
+    assert told(by_id(results)[A])[::2] == ("passed", "expected")
+    assert told(by_id(results)[B])[2] == "unexpected"
+    assert results.summary.exit_code == 1
+
+
+def test_shared_trouble_that_no_cell_shows_alone_makes_all_of_them_flaky() -> None:
+    results = judged(
+        [cell(), cell(scenario="copy/b")],
+        [observation(A, **AT_EXIT), observation(B, **AT_EXIT), again(A), again(B)],
+    )
+
+    assert [one.verdict for one in results.cells] == ["flaky", "flaky"]
+    assert results.summary.exit_code == 1
+
+
+def test_shared_trouble_is_explained_only_by_trouble_of_the_same_kind() -> None:
+    results = judged(
+        [cell(), cell(scenario="copy/b")],
+        [observation(A, **AT_EXIT), observation(B, **AT_EXIT), again(A), again(B, **WRONG)],
+    )
+
+    assert by_id(results)[A].verdict == "flaky"
+
+
+def test_one_host_that_is_explained_does_not_explain_another() -> None:
+    results = judged(
+        [cell(), cell(scenario="copy/b"), cell("1.31.0")],
+        [
+            observation(A, **AT_EXIT),
+            observation(B, **AT_EXIT),
+            again(A),
+            again(B, **AT_EXIT),
+            observation("1.31.0/serialized/copy/a", **AT_EXIT),
+            again("1.31.0/serialized/copy/a"),
+        ],
+    )
+
+    assert [one.verdict for one in results.cells] == ["expected", "unexpected", "flaky"]
+
+
+def test_a_crash_of_its_own_is_not_explained_by_another_cell() -> None:
+    results = judged(
+        [cell(), cell(scenario="copy/b")],
+        [observation(A, **CRASH), observation(B, **CRASH), again(A), again(B, **CRASH)],
+    )
+
+    assert by_id(results)[A].verdict == "flaky"
+
+
+def test_a_pass_in_a_host_that_died_counts_once_it_is_confirmed() -> None:
+    hasty = observation(A, clean_end=False, identity=identity(mapped=[]))
+
+    assert told(only([hasty])) == ("not-run", "unconfirmed", "unexpected")
+    assert told(only([hasty, again()])) == ("passed", "ok", "expected")
+    assert code([hasty]) == 3
+
+
+def test_a_plugin_without_a_device_on_every_core_is_the_machines_lack() -> None:
+    cells = [cell("1.30.0"), cell("1.31.0")]
+    hint = {"plugins": {"webgpu": {"path": "p.so", "no_device": {"hint": "Install a driver."}}}}
+    results = judge(
+        case(cells, [observation(one.id, **NO_DEVICE) for one in cells]),
+        matrix(**hint),
+        lambda one: "",
+    )
+
+    assert {told(one) for one in results.cells} == {("infra-error", "no-ep-device", "unexpected")}
+    assert {one.hint for one in results.cells} == {"Install a driver."}
+    assert results.summary.exit_code == 3
+
+
+def test_a_plugin_without_a_device_on_one_core_alone_is_a_failure_there() -> None:
+    cells = [cell("1.30.0"), cell("1.31.0")]
+    results = judged(cells, [observation(cells[0].id, **NO_DEVICE), observation(cells[1].id)])
+
+    assert [told(one) for one in results.cells] == [
+        ("failed", "no-ep-device", "unexpected"),
+        ("passed", "ok", "expected"),
+    ]
+    assert results.summary.exit_code == 1
+
+
+def test_a_message_that_says_so_is_a_lack_of_the_machine_like_no_device() -> None:
+    lack = {"report": report(error=native_error(message="no adapter found"))}
+    known = {
+        "plugins": {
+            "webgpu": {"path": "p.so", "no_device": {"messages": ["no adapter"], "hint": "Do."}}
+        }
+    }
+
+    def verdicts(*seen: Observation) -> list[str]:
+        cells = [cell("1.30.0"), cell("1.31.0")]
+        return [
+            one.outcome for one in judge(case(cells, seen), matrix(**known), lambda _: "").cells
+        ]
+
+    elsewhere = "1.31.0/serialized/copy/a"
+    assert verdicts(observation(A, **lack), observation(elsewhere, **lack)) == ["infra-error"] * 2
+    assert verdicts(observation(A, **lack), observation(elsewhere)) == ["failed", "passed"]
+
+
+def test_a_run_without_observations_is_not_run_and_incomplete() -> None:
+    results = judged([cell(), cell(scenario="copy/b")], [])
+
+    assert {told(one) for one in results.cells} == {("not-run", "interrupted", "unexpected")}
+    assert results.summary.exit_code == 3
+    assert results.summary.outcomes == {"not-run": 2}
+    assert results.plugin.ep_name is None
+
+
+def test_a_run_without_cells_has_nothing_unexpected() -> None:
+    assert judged([], []).summary.exit_code == 0
+
+
+def test_observations_of_other_cells_change_nothing() -> None:
+    stranger = observation("1.30.0/serialized/copy/zzz", **CRASH)
+
+    assert judged([cell()], [stranger, observation()]) == judged([cell()], [observation()])
+
+
+@pytest.mark.parametrize(
+    ("tried", "expectations", "due"),
+    [
+        ([observation()], [], 0),
+        ([observation(**INFRA)], [], 3),
+        ([], [], 3),
+        ([observation(**CRASH), again(**CRASH)], [], 1),
+        ([observation(**CRASH)], [{"outcome": "crashed"}], 0),
+        ([observation(**INFRA)], [{"outcome": "infra-error"}], 0),
+        ([observation()], [{"outcome": "crashed"}], 1),
+        ([observation(**CRASH), observation(attempt=2, **INFRA)], [], 3),
+    ],
+)
+def test_the_exit_code_of_one_cell(
+    tried: list[Observation], expectations: list[dict[str, Any]], due: int
+) -> None:
+    assert code(tried, *expectations) == due
+
+
+def test_what_is_unexpected_counts_before_what_is_incomplete() -> None:
+    cells = [cell(), cell(scenario="copy/b")]
+
+    for first, second in ((WRONG, INFRA), (INFRA, WRONG)):
+        seen = [observation(A, **first), observation(B, **second)]
+        assert judged(cells, seen).summary.exit_code == 1
+
+
+def test_a_cell_tells_how_it_is_repeated_and_where_its_log_is() -> None:
+    result = only([observation(log="logs/1"), again(log="logs/2", **WRONG)])
+
+    assert result.repeat == f"repeat {A}"
+    assert result.log == "logs/2"
+    assert [one.log for one in result.attempts] == ["logs/1", "logs/2"]
+    assert result.iterations_planned == 20
+    assert result.iterations_passed == 19
+
+
+def test_the_summary_counts_every_cell_once() -> None:
+    cells = [cell(), cell(scenario="copy/b"), cell(scenario="copy/c")]
+    summary = judged(cells, [observation(A), observation(B, **LACK)]).summary
+
+    assert summary.cells == 3
+    assert summary.outcomes == {"passed": 1, "unsupported": 1, "not-run": 1}
+    assert summary.verdicts == {"expected": 1, "unexpected": 2}
+
+
+CELLS: Sequence[Cell] = [
+    cell(core, scenario) for core in ("1.30.0", "1.31.0") for scenario in ("copy/a", "copy/b")
+]
+ENDS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{}, WRONG, CRASH, AT_EXIT, NO_DEVICE, LACK, INFRA]
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(CELLS), ENDS, ENDS), max_size=6, unique_by=lambda t: t[0]),
+    st.sampled_from([None, "crashed", ["passed", "failed"]]),
+    st.randoms(use_true_random=False),
+)
+def test_the_same_run_is_judged_the_same_in_whatever_order_its_cells_stand(
+    seen: list[tuple[Cell, dict[str, Any], dict[str, Any]]],
+    outcome: Any,
+    order: random.Random,
+) -> None:
+    tried = [[observation(one.id, **first), again(one.id, **second)] for one, first, second in seen]
+    expectations = [{"outcome": outcome}] if outcome else []
+    straight = [one for pair in tried for one in pair]
+    results = judged(CELLS, straight, *expectations)
+
+    mixed_cells = order.sample(CELLS, len(CELLS))
+    mixed = [pair.copy() for pair in tried]
+    shuffled = []
+    while any(mixed):
+        pair = order.choice([pair for pair in mixed if pair])
+        shuffled.append(pair.pop(0))
+    other = judged(mixed_cells, shuffled, *expectations)
+
+    assert judged(CELLS, straight, *expectations) == results
+    assert by_id(other) == by_id(results)
+    assert other.summary.model_dump(exclude={"outcomes", "verdicts"}) == (
+        results.summary.model_dump(exclude={"outcomes", "verdicts"})
+    )
+    assert len(results.cells) == len(CELLS)
+    for one in results.cells:
+        assert one.verdict != "expected" or one.outcome == "passed" or outcome is not None
