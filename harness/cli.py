@@ -36,8 +36,9 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         _complain("Interrupted.", "")
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read our output has gone; nothing more can be told.
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our output has gone, of which click and rich make a SystemExit with the
+        # code of something unexpected; nothing more can be told.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(HarnessError.exit_code)
     sys.exit(code if isinstance(code, int) else 0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime as dt
 import os
 import re
 import shlex
@@ -38,7 +39,7 @@ __all__ = ["CellItem", "CoreCells", "MatrixFile"]
 
 _FOLDER, _OBSERVATIONS = "ort_ep_matrix_folder", "ort_ep_matrix_observations"
 _INFRASTRUCTURE = ("infra-error", "not-run")
-_LOG_LINES = 8
+_LOG_LINES = 20
 _LABEL = 10
 
 
@@ -185,7 +186,10 @@ class CoreCells(pytest.Collector):
     def collect(self) -> Iterable[CellItem]:
         """A cell for every scenario."""
         for cell in self._plan.cells:
-            yield CellItem.from_parent(self, name=cell.scenario, cell=cell)
+            name = cell.scenario
+            # Given as a text, brackets mean the same to pytest as in the ids of last failures.
+            nodeid = f"{self.nodeid}::{name}"
+            yield CellItem.from_parent(self, name=name, nodeid=nodeid, cell=cell)
 
 
 class CellItem(pytest.Item):
@@ -229,6 +233,7 @@ class _Recorder:
     def __init__(self, run: _Run, *, temporary: bool) -> None:
         self._run = run
         self._temporary = temporary
+        self._written: RunRecord | None = None
         self._record: Callable[[Observation], None] | None = None
         self._failed = False
 
@@ -256,17 +261,21 @@ class _Recorder:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Judge the run as a whole and write its reports, or remove what nobody asked for."""
+        from harness.store import write_record
         from harness.workflow import judge_run
 
         run = self._run
         # What the hosts had for themselves; each item has emptied its own part of it.
         with contextlib.suppress(OSError):
             (run.folder / "hosts").rmdir()
-        if not self._kept:
+        if not self._kept or self._written is None:
             if self._temporary:
                 shutil.rmtree(run.folder, ignore_errors=True)
             return
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+        finished = self._written.run.model_copy(update={"finished": now})
         with _giving_up():
+            write_record(run.folder, self._written.model_copy(update={"run": finished}))
             judge_run(run.folder, run.planned.ground.loaded)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -288,10 +297,12 @@ class _Recorder:
             for cell in plan.cells
             if _address(plan, cell) in chosen
         ]
-        if cells and self._record is None:
-            with _giving_up():
-                write_record(self._run.folder, self._run.record.model_copy(update={"cells": cells}))
-            self._record = recorder(self._run.folder)
+        if not cells or self._record is not None:
+            return
+        self._written = self._run.record.model_copy(update={"cells": cells})
+        with _giving_up():
+            write_record(self._run.folder, self._written)
+        self._record = recorder(self._run.folder)
 
 
 @contextlib.contextmanager

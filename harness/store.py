@@ -88,14 +88,17 @@ def create_folder(output: Path | None, plugin_name: str) -> Path:
 
 
 def write_record(folder: Path, record: RunRecord) -> None:
-    """Write what is planned, before anything is executed.
+    """Write what is planned, before anything is executed, and again when all of it was.
 
     Raises:
         RunFolderError: the folder cannot be written to.
     """
+    new = folder / f"{_RECORD}.new"
     try:
-        (folder / _RECORD).write_text(record.model_dump_json(indent=1), encoding="utf-8")
         (folder / _OBSERVATIONS).touch()
+        # In one step, since the record is what makes everything else readable.
+        new.write_text(record.model_dump_json(indent=1), encoding="utf-8")
+        new.replace(folder / _RECORD)
     except OSError as error:
         raise RunFolderError(
             f"The run folder {folder} cannot be written to: {error.strerror or error}.",

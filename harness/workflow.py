@@ -119,10 +119,18 @@ def prepare(matrix: Path | None) -> Ground:
 
     Raises:
         ConfigError: the matrix or its lock is wrong, or names scenarios that there are not.
+        InputError: an installed package brings scenarios that cannot be imported or that have the
+            name of others.
     """
     loaded = load((matrix or find_matrix(Path.cwd())).absolute())
     packages = scenario_packages()
-    scenarios = find_scenarios(packages)
+    try:
+        scenarios = find_scenarios(packages)
+    except (ImportError, ValueError) as error:
+        raise InputError(
+            f"The scenarios of the installed packages cannot be used: {error}.",
+            f"They are brought by {', '.join(packages)}.",
+        ) from error
     _check_expectations(loaded, list(scenarios))
     return Ground(
         loaded, read_lock(loaded.path.parent / LOCK_NAME), default_cache(), packages, scenarios
@@ -290,12 +298,15 @@ def execute_run(
         The run folder.
     """
     folder = create_folder(output, planned.plugin.name)
-    write_record(folder, record_of(planned, folder, jobs))
+    record = record_of(planned, folder, jobs)
+    write_record(folder, record)
     counts = {plan.core: len(plan.cells) for plan in planned.plans}
     with watch(counts) as live:
         progress = Progress(live.started, live.finished)
         setting = _setting(planned, folder, recorder(folder), progress, stop)
         execute(planned.plans, planned.cores, setting, jobs)
+    finished = record.run.model_copy(update={"finished": _now()})
+    write_record(folder, record.model_copy(update={"run": finished}))
     return folder
 
 
@@ -334,9 +345,8 @@ def judge_run(folder: Path, loaded: LoadedMatrix) -> Results:
         What `results.json` holds.
     """
     case, record = read_case(folder)
-    finished = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
     run = case.run.model_copy(
-        update={"finished": case.run.finished or finished, "matrix_sha256": loaded.sha256}
+        update={"finished": case.run.finished or _now(), "matrix_sha256": loaded.sha256}
     )
     results = judge(
         replace(case, run=run), loaded.matrix, lambda cell: record.repeat.get(cell.id, "")
@@ -375,7 +385,7 @@ def record_of(planned: Planned, folder: Path, jobs: int) -> RunRecord:
     return RunRecord(
         run=RunInfo(
             id=folder.name,
-            started=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+            started=_now(),
             finished="",
             harness_version=__version__,
             matrix_sha256=planned.ground.loaded.sha256,
@@ -465,6 +475,10 @@ def _check_expectations(loaded: LoadedMatrix, names: Sequence[str]) -> None:
                 + (f'; perhaps you meant "{close}"?' if close else "."),
                 "`ort-ep-matrix scenarios` lists them.",
             )
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
 
 
 def _platform() -> str:

@@ -74,10 +74,14 @@ def test_a_release_that_fails_is_not_tried_again() -> None:
 
 def test_a_scope_releases_what_it_owns_when_its_block_raises() -> None:
     released: list[str] = []
-    with pytest.raises(RuntimeError), Scope() as scope:
-        scope.own(Handle("thing", "p", released.append))
-        raise RuntimeError
 
+    def fail() -> None:
+        with Scope() as scope:
+            scope.own(Handle("thing", "p", released.append))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert released == ["p"]
 
 

@@ -1,0 +1,296 @@
+"""The steps of a run on cores that cannot be loaded: what is planned, recorded and judged."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.artifacts.cache import Cache
+from harness.artifacts.cores import Core
+from harness.artifacts.plugins import Plugin
+from harness.config import LoadedMatrix
+from harness.errors import ConfigError, InputError
+from harness.execute import quiet
+from harness.host.scenario import find_scenarios
+from harness.plan import make_plan
+from harness.results import Results
+from harness.store import read_case
+from harness.workflow import (
+    Ground,
+    Planned,
+    Selection,
+    execute_run,
+    judge_run,
+    prepare,
+    record_of,
+)
+from tests.conftest import TOP
+from tests.harness.samples import PLUGIN_SHA256
+
+
+def core(version: str, **changes: Any) -> Core:
+    values: dict[str, Any] = {
+        "id": version,
+        "version": version,
+        "library": None,
+        "sha256": None,
+        "source": f"package index: onnxruntime-{version}.whl",
+        "error": "the network is down",
+    }
+    return Core(**{**values, **changes})
+
+
+@pytest.fixture
+def plugin(loaded: LoadedMatrix, tmp_path: Path) -> Plugin:
+    return Plugin(
+        name="webgpu",
+        version="0.4.0",
+        library=tmp_path / "plugin.so",
+        sha256=PLUGIN_SHA256,
+        registration_name="webgpu",
+        source="",
+        entry=loaded.matrix.plugins["webgpu"],
+    )
+
+
+def planned(loaded: LoadedMatrix, plugin: Plugin, selection: Selection, *cores: Core) -> Planned:
+    scenarios = find_scenarios(["scenarios"])
+    plans = make_plan(
+        loaded.matrix,
+        cores=[(one.id, one.version) for one in cores],
+        plugin_name=plugin.name,
+        plugin_version=plugin.version,
+        entry=plugin.entry,
+        scenarios=[(one.name, one.timeout_s) for one in scenarios.values()],
+        scenario_globs=selection.scenarios,
+        iterations=selection.iterations,
+        mode=selection.mode,
+        environment=os.environ,
+        user_environment=selection.environment,
+    )
+    ground = Ground(loaded, None, Cache(plugin.library.parent / "cache"), ["scenarios"], scenarios)
+    return Planned(ground, selection, plugin, cores, plans)
+
+
+@contextlib.contextmanager
+def unwatched(_counts: Mapping[str, int]) -> Iterator[Any]:
+    yield quiet
+
+
+def run(what: Planned, folder: Path, stop: threading.Event | None = None) -> Results:
+    made = execute_run(what, output=folder, jobs=2, watch=unwatched, stop=stop or threading.Event())
+    return judge_run(made, what.ground.loaded)
+
+
+@pytest.mark.parametrize(
+    ("selection", "whole"),
+    [
+        (Selection(), True),
+        (Selection(matrix=Path("m.yaml"), plugin="p", iterations=1), True),
+        (Selection(environment={"A": "b"}), True),
+        (Selection(cores=("1.32.0",)), False),
+        (Selection(scenarios=("*",)), False),
+        (Selection(mode="serialized"), False),
+    ],
+)
+def test_a_selection_is_whole_if_it_leaves_nothing_out(selection: Selection, whole: bool) -> None:
+    assert selection.whole is whole
+
+
+def test_a_core_that_cannot_be_had_costs_its_cells_and_starts_nothing(
+    loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path
+) -> None:
+    results = run(
+        planned(loaded, plugin, Selection(), core("1.31.0"), core("1.32.0")), tmp_path / "r"
+    )
+
+    assert {(c.outcome, c.reason, c.detail) for c in results.cells} == {
+        ("infra-error", "core-unavailable", "the network is down")
+    }
+    assert len(results.cells) == 18
+    assert results.summary.exit_code == 1  # an expectation of the whole matrix matches nothing
+    assert [c.error for c in results.cores] == ["the network is down"] * 2
+    assert not (tmp_path / "r" / "logs").exists()
+
+
+def test_a_part_of_the_matrix_that_could_not_be_tried_is_incomplete(
+    loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path
+) -> None:
+    selection = Selection(cores=("1.32.0",))
+    results = run(planned(loaded, plugin, selection, core("1.32.0")), tmp_path / "r")
+
+    assert results.summary.exit_code == 3
+
+
+def test_a_run_that_was_stopped_before_it_began_starts_nothing(
+    loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path
+) -> None:
+    stop = threading.Event()
+    stop.set()
+    there = core("1.32.0", library=tmp_path / "core.so", error=None)
+    selection = Selection(cores=("1.32.0",))
+    results = run(planned(loaded, plugin, selection, there), tmp_path / "r", stop)
+
+    assert {(c.outcome, c.reason) for c in results.cells} == {("not-run", "interrupted")}
+    assert results.summary.exit_code == 3
+    assert all(len(c.attempts) == 1 for c in results.cells)
+
+
+def test_a_core_that_is_no_library_costs_its_cells(
+    loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path
+) -> None:
+    file = tmp_path / "core.so"
+    file.write_text("no core")
+    there = core("1.32.0", library=file, error=None)
+    selection = Selection(cores=("1.32.0",), scenarios=("copy",), iterations=1)
+    results = run(planned(loaded, plugin, selection, there, core("1.31.0")), tmp_path / "r")
+    mine = [c for c in results.cells if c.core == "1.32.0"]
+
+    assert {(c.outcome, c.reason) for c in mine} == {("infra-error", "core-unusable")}
+    assert str(file) in mine[0].detail
+    assert results.summary.exit_code == 3
+
+
+def test_a_run_is_judged_again_with_the_time_and_the_cells_that_it_had(
+    loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path
+) -> None:
+    first = run(planned(loaded, plugin, Selection(), core("1.32.0")), tmp_path / "r")
+    before = (tmp_path / "r" / "results.json").read_bytes()
+    again = judge_run(tmp_path / "r", loaded)
+
+    assert first.run.started <= first.run.finished
+    assert again == first
+    assert (tmp_path / "r" / "results.json").read_bytes() == before
+    assert (tmp_path / "r" / "junit.xml").is_file()
+    assert (tmp_path / "r" / "summary.md").is_file()
+
+
+def test_results_tell_the_matrix_that_judged_them(
+    loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path
+) -> None:
+    run(planned(loaded, plugin, Selection(), core("1.32.0")), tmp_path / "r")
+    other = judge_run(tmp_path / "r", replace(loaded, sha256="cd" * 32))
+
+    assert other.run.matrix_sha256 == "cd" * 32
+
+
+def test_no_secret_of_the_users_environment_is_in_the_run_folder(
+    loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET", "hunter2-of-the-shell")
+    what = planned(loaded, plugin, Selection(), core("1.32.0"))
+    assert what.plans[0].environment["AWS_SECRET"] == "hunter2-of-the-shell"
+    run(what, tmp_path / "r")
+
+    assert "hunter2" not in repr(what)
+    for file in (tmp_path / "r").rglob("*"):
+        assert file.is_dir() or b"hunter2" not in file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("one", "argument"),
+    [
+        (core("1.32.0"), "1.32.0"),
+        (core("1.32.0", source="installed: x", library=Path("/i/lib.so")), "installed"),
+        (core("1.32.0", source="path: /c d/lib.so", library=Path("/c d/lib.so")), "/c d/lib.so"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="quotes as POSIX shells do")
+def test_each_cell_has_the_command_that_repeats_it(
+    loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path, one: Core, argument: str
+) -> None:
+    selection = Selection(
+        matrix=Path("my matrix.yaml"),
+        plugin="./a plugin.so",
+        iterations=3,
+        mode="concurrent",
+        environment={"A": "x y", "B": "$HOME"},
+    )
+    what = planned(loaded, plugin, selection, one)
+    record = record_of(what, tmp_path, 2)
+
+    assert set(record.repeat) == {cell.id for cell in record.cells}
+    for cell in record.cells:
+        assert shlex.split(record.repeat[cell.id]) == [
+            "ort-ep-matrix", "run", "--matrix", "my matrix.yaml", "--plugin", "./a plugin.so",
+            "--core", argument, "--scenario", cell.scenario, "--iterations", "3",
+            "--mode", "concurrent", "--env", "A=x y", "--env", "B=$HOME",
+        ]  # fmt: skip
+
+
+def test_what_is_recorded_is_what_was_planned(
+    loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path
+) -> None:
+    what = planned(loaded, plugin, Selection(), core("1.30.0"), core("1.31.0"))
+    folder = execute_run(
+        what, output=tmp_path / "r", jobs=3, watch=unwatched, stop=threading.Event()
+    )
+    case, record = read_case(folder)
+
+    assert record.run.jobs == 3
+    assert record.run.id == "r"
+    assert record.whole
+    assert record.named_plugin
+    assert [c.id for c in case.cells] == [c.id for plan in what.plans for c in plan.cells]
+    assert [c.id for c in case.cores] == ["1.30.0", "1.31.0"]
+    assert all(c.mode == "serialized" and "<=0.4.0" in c.mode_rule for c in case.cores)
+    assert case.plugin.sha256 == PLUGIN_SHA256
+
+
+def test_an_expectation_of_a_scenario_that_there_is_not_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "matrix.yaml"
+    path.write_text("expectations:\n- {scenario: 'cap*/reply', outcome: failed, why: w}\n")
+
+    with pytest.raises(ConfigError, match=r"expectations\[0\]") as caught:
+        prepare(path)
+    assert "ort-ep-matrix scenarios" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("import no_such_module_anywhere\n", "no_such_module_anywhere"),
+        (
+            "from harness.host.scenario import scenario\n"
+            "@scenario('copy/cpu-io', why='Mine.')\ndef f(host): pass\n",
+            'two scenarios are called "copy/cpu-io"',
+        ),
+    ],
+)
+def test_scenarios_of_a_package_that_cannot_be_used_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, told: str
+) -> None:
+    (tmp_path / "brought_along.py").write_text(body)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(
+        "harness.workflow.scenario_packages", lambda: ["scenarios", "brought_along"]
+    )
+    try:
+        with pytest.raises(InputError, match=told) as caught:
+            prepare(TOP / "matrix.yaml")
+    finally:
+        sys.modules.pop("brought_along", None)
+    assert "brought_along" in caught.value.hint
+
+
+def test_the_engine_loads_neither_a_core_nor_the_native_binding() -> None:
+    code = (
+        "import sys, harness.cli, harness.workflow;"
+        "print(sorted(m for m in sys.modules if m.startswith('harness.native')"
+        " or m == 'onnxruntime'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=TOP, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from harness.host.scenario import Model
+from scenarios.models import CHAIN, MIN_CHAIN, NEGATE, SHAPE, TWO_BRANCHES
+
+MODELS = [NEGATE, TWO_BRANCHES, CHAIN, MIN_CHAIN]
+
+
+def array(*values: float) -> npt.NDArray[np.float32]:
+    return np.array(values, dtype=np.float32).reshape(SHAPE)
+
+
+def computed(model: Model, **feeds: npt.NDArray[np.float32]) -> dict[str, npt.NDArray[np.float32]]:
+    proto = onnx.load_from_string(model.build(model))
+    return dict(
+        zip(model.outputs, ReferenceEvaluator(proto).run(list(model.outputs), feeds), strict=True)
+    )
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_a_model_is_valid_and_is_what_it_says(model: Model) -> None:
+    proto = onnx.load_from_string(model.build(model))
+    onnx.checker.check_model(proto, full_check=True)
+
+    def shapes(values: object) -> dict[str, tuple[int, ...]]:
+        return {
+            one.name: tuple(d.dim_value for d in one.type.tensor_type.shape.dim)
+            for one in values  # type: ignore[attr-defined] # protobuf has no name for its lists
+        }
+
+    assert shapes(proto.graph.input) == dict(model.inputs)
+    assert shapes(proto.graph.output) == dict(model.outputs)
+    assert {one.type.tensor_type.elem_type for one in proto.graph.input} == {1}
+    assert set(model.inputs.values()) == set(model.outputs.values()) == {(3, 2)}
+    assert len({node.name for node in proto.graph.node}) == len(proto.graph.node)
+    # The oldest core of the matrix must read it.
+    assert proto.ir_version <= 11
+    assert [one.version <= 24 for one in proto.opset_import] == [True]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_a_model_is_built_the_same_each_time(model: Model) -> None:
+    assert model.build(model) == model.build(model)
+
+
+def test_the_models_have_names_that_differ() -> None:
+    assert len({model.name for model in MODELS}) == len(MODELS)
+
+
+def test_negate_negates() -> None:
+    (y,) = computed(NEGATE, x=array(1, -2, 3, 0.5, 1000, 6)).values()
+
+    assert y.tolist() == [[-1, 2], [-3, -0.5], [-1000, -6]]
+
+
+def test_two_branches_negate_each_their_own() -> None:
+    found = computed(
+        TWO_BRANCHES, device_in=array(1, 2, 3, 4, 5, 6), cpu_in=array(7, 8, 9, 10, 11, 12)
+    )
+
+    assert found["device_out"].tolist() == [[-1, -2], [-3, -4], [-5, -6]]
+    assert found["cpu_out"].tolist() == [[-7, -8], [-9, -10], [-11, -12]]
+
+
+def test_the_chain_is_minus_twice_the_square() -> None:
+    (y,) = computed(CHAIN, x=array(1, 2, 3, -4, 0.5, 600)).values()
+
+    assert y.tolist() == [[-2, -8], [-18, -32], [-0.5, -720_000]]
+
+
+@pytest.mark.parametrize("least", "abcdefg")
+def test_the_min_chain_takes_the_least_of_all_seven(least: str) -> None:
+    feeds = {name: array(10, 20, 30, 40, 50, 60) for name in "abcdefg"}
+    feeds[least] = array(9, 21, 29, 41, 49, -61)
+    (y,) = computed(MIN_CHAIN, **feeds).values()
+
+    assert y.tolist() == [[9, 20], [29, 40], [49, -61]]
+
+
+def test_the_nodes_of_the_chain_stand_in_a_row() -> None:
+    proto = onnx.load_from_string(CHAIN.build(CHAIN))
+
+    assert [node.name for node in proto.graph.node] == [
+        "first_on_device",
+        "on_cpu",
+        "last_on_device",
+    ]
+    for before, after in zip(proto.graph.node, proto.graph.node[1:], strict=False):
+        assert before.output[0] in after.input
