@@ -144,6 +144,7 @@ def outcome(cell: CellResult) -> tuple[str, str, str]:
 def test_trouble_costs_its_own_cell_alone(
     lab: Lab, name: str, ends: tuple[str, str], detail: str
 ) -> None:
+    before = set(psutil.Process().children(recursive=True))
     cells = lab.run(FINE[0], FINE[1], name, FINE[2])
 
     assert outcome(cells[name]) == (*ends, "unexpected")
@@ -151,7 +152,7 @@ def test_trouble_costs_its_own_cell_alone(
     for other in FINE:
         assert outcome(cells[other]) == ("passed", "ok", "expected"), cells[other].detail
     assert not (lab.folder / "hosts").exists()
-    assert not [p for p in psutil.Process().children(recursive=True) if p.is_running()]
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 def test_a_death_tells_the_last_native_call_and_the_end_of_the_log(lab: Lab) -> None:

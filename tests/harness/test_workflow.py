@@ -82,6 +82,14 @@ def planned(loaded: LoadedMatrix, plugin: Plugin, selection: Selection, *cores: 
     return Planned(ground, selection, plugin, cores, plans)
 
 
+SAME_NAME = """
+from harness.host.scenario import scenario
+@scenario("copy/cpu-io", why="Mine.")
+def mine(host):
+    pass
+"""
+
+
 @contextlib.contextmanager
 def unwatched(_counts: Mapping[str, int]) -> Iterator[Any]:
     yield quiet
@@ -187,9 +195,9 @@ def test_results_tell_the_matrix_that_judged_them(
 def test_no_secret_of_the_users_environment_is_in_the_run_folder(
     loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_SECRET", "hunter2-of-the-shell")
+    monkeypatch.setenv("OF_THE_SHELL", "hunter2")
     what = planned(loaded, plugin, Selection(), core("1.32.0"))
-    assert what.plans[0].environment["AWS_SECRET"] == "hunter2-of-the-shell"
+    assert what.plans[0].environment["OF_THE_SHELL"] == "hunter2"
     run(what, tmp_path / "r")
 
     assert "hunter2" not in repr(what)
@@ -260,11 +268,7 @@ def test_an_expectation_of_a_scenario_that_there_is_not_is_an_error(tmp_path: Pa
     ("body", "told"),
     [
         ("import no_such_module_anywhere\n", "no_such_module_anywhere"),
-        (
-            "from harness.host.scenario import scenario\n"
-            "@scenario('copy/cpu-io', why='Mine.')\ndef f(host): pass\n",
-            'two scenarios are called "copy/cpu-io"',
-        ),
+        (SAME_NAME, 'two scenarios are called "copy/cpu-io"'),
     ],
 )
 def test_scenarios_of_a_package_that_cannot_be_used_are_told(

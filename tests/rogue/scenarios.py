@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -154,6 +155,52 @@ def once(host: Host) -> None:
     if not flag.exists():
         flag.touch()
         os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@scenario("rogue/second-core", why="Another ORT is loaded beside the core.")
+def second_core(host: Host) -> None:
+    _work(host)
+    ctypes.CDLL(os.environ["ROGUE_CORE"])
+
+
+@scenario("rogue/changed-plugin", why="The plugin's file is written to while it is in use.")
+def changed_plugin(host: Host) -> None:
+    _work(host)
+    file = Path(os.environ["ROGUE_PLUGIN"])
+    changed = file.with_name("changed")
+    changed.write_bytes(file.read_bytes() + b"more")
+    changed.replace(file)
+
+
+@scenario("rogue/later", why="A thread of the plugin dies after the scenario has ended.")
+def later(host: Host) -> None:
+    _work(host)
+    threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGSEGV)).start()
+
+
+@scenario("rogue/slow", why="Takes a while.")
+def slow(host: Host) -> None:
+    _work(host)
+    time.sleep(0.5)
+
+
+@scenario("rogue/sys-exit", why="The interpreter is ended from within.")
+def sys_exit(_host: Host) -> None:
+    sys.exit(0)
+
+
+@scenario("rogue/threads", why="Dies in a thread of its own.")
+def threads(host: Host) -> None:
+    _work(host)
+    thread = threading.Thread(target=os.abort)
+    thread.start()
+    thread.join()
+
+
+@scenario("rogue/wiped", why="What the harness keeps for the host is removed, and then it dies.")
+def wiped(host: Host) -> None:
+    (host.scratch / "blackbox").write_bytes(b"")
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @scenario("rogue/elsewhere", why="The process's own state is changed.")
