@@ -357,7 +357,7 @@ def _is_worker(config: pytest.Config) -> bool:
 
 
 def _matrix(config: pytest.Config) -> Path:
-    from harness.config import find_matrix
+    from harness.matrix_file import find_matrix
 
     given = config.option.ep_matrix
     here = config.invocation_params.dir

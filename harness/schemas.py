@@ -33,7 +33,7 @@ class _Generator(GenerateJsonSchema):
 def matrix_schema() -> dict[str, Any]:
     """The JSON schema of a `matrix.yaml`, for editors and checks outside the harness.
 
-    It accepts all that `harness.config.load` accepts. It does not check the inside of version
+    It accepts all that `harness.matrix_file.load` accepts. It does not check the inside of version
     specifiers, requirements and regular expressions, nor references from one key to another.
 
     Returns:

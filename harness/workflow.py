@@ -24,11 +24,11 @@ from harness.artifacts.locking import write_lock
 from harness.artifacts.plugins import Plugin, resolve_plugin
 from harness.artifacts.progress import Progress as DownloadProgress
 from harness.artifacts.progress import no_progress
-from harness.config import LoadedMatrix, find_matrix, load
 from harness.errors import ConfigError, InputError, PluginError, SelectionError
 from harness.execute import Progress, Setting, execute, quiet
 from harness.host.scenario import Scenario, find_scenarios, scenario_packages
 from harness.judge import judge
+from harness.matrix_file import LoadedMatrix, find_matrix, load
 from harness.names import matches, suggestion
 from harness.plan import Cell, CorePlan, WantedMode, make_plan, select_scenarios
 from harness.policy import Decision, decide

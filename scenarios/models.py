@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.host.scenario import Model
+from harness.host.model import Model
 
 __all__ = ["CHAIN", "MIN_CHAIN", "NEGATE", "SHAPE", "TWO_BRANCHES"]
 

@@ -10,7 +10,7 @@ from harness.artifacts.cache import default_cache
 from harness.artifacts.cores import Core, resolve_cores
 from harness.artifacts.lock import read_lock
 from harness.artifacts.plugins import Plugin, resolve_plugin
-from harness.config import LoadedMatrix, load
+from harness.matrix_file import LoadedMatrix, load
 
 TOP = Path(__file__).parent.parent
 SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.host.blackbox import BlackBox
-from harness.host.scenario import Model
+from harness.host.model import Model
 from harness.native.api import Api, MissingApiLevelError, NativeCallError
 from harness.native.environments import EpDevice
 from harness.native.handles import Handle, Scope

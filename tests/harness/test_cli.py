@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import resource
 import shlex
 import shutil
 import signal
@@ -94,6 +93,8 @@ def matrix_in(folder: Path, change: Callable[[dict[str, Any]], None] = lambda m:
     path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
     return path
 
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and limits are of POSIX")
 
 # --- arguments ---
 
@@ -273,6 +274,17 @@ def test_the_override_takes_its_three_values_and_no_other(
         assert "ORT_WEBGPU_EP_FORCE_LEGACY" in ended.err
     else:
         assert ("mode: serialized" in ended.out) == (value == "1")
+
+
+def test_a_lock_needs_a_matrix_to_stand_beside(
+    cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = cli("lock")
+
+    assert ended.code == 2
+    assert "matrix.yaml" in ended.err
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- plans ---
@@ -466,6 +478,7 @@ def test_an_output_that_holds_something_is_refused(
 def test_a_full_disk_ends_the_run_with_a_message(
     host_environment: Mapping[str, str], tmp_path: Path, limit: int
 ) -> None:
+    resource = pytest.importorskip("resource")
     # 1,000 bytes do not hold the record of the run, 3,000 do not hold what is observed.
     done = subprocess.run(
         [*COMMAND, "run", "--core", "1.32.0", *QUICK, "--output", str(tmp_path / "out")],
@@ -806,17 +819,6 @@ def test_the_printed_command_repeats_just_the_cell(shell: Command, tmp_path: Pat
 # --- interruptions ---
 
 
-def hosts() -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if TOKEN_VARIABLE in process.environ():
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
 @dataclass(frozen=True)
 class Running:
     process: subprocess.Popen[str]
@@ -865,6 +867,7 @@ def running(host_environment: Mapping[str, str], tmp_path: Path) -> Iterator[Run
 
 @pytest.mark.cores
 @pytest.mark.webgpu
+@posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_keeps_what_is_done_and_leaves_no_process(
     running: Running, number: signal.Signals
@@ -884,6 +887,7 @@ def test_an_interruption_keeps_what_is_done_and_leaves_no_process(
     assert "not-run" in ended.out.lower()
 
 
+@posix
 @pytest.mark.cores
 @pytest.mark.webgpu
 def test_a_host_that_is_killed_from_outside_costs_its_cell_alone(running: Running) -> None:

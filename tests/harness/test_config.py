@@ -9,15 +9,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.config import (
-    CoreSource,
-    ExpectedCapture,
-    LoadedMatrix,
-    Matrix,
-    find_matrix,
-    load,
-)
+from harness.config import CoreSource, ExpectedCapture, Matrix
 from harness.errors import ConfigError
+from harness.matrix_file import LoadedMatrix, find_matrix, load
 from harness.schemas import matrix_schema
 
 ROOT = Path(__file__).parents[2]

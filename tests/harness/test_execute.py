@@ -15,10 +15,10 @@ import pytest
 
 from harness.artifacts.cores import Core
 from harness.artifacts.plugins import Plugin
-from harness.config import LoadedMatrix
 from harness.execute import Progress, Setting, execute
 from harness.host.scenario import find_scenarios
 from harness.judge import Case, judge
+from harness.matrix_file import LoadedMatrix
 from harness.plan import make_plan
 from harness.results import CellResult, CoreResult, Observation, PluginResult, RunInfo
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.judge import judge
@@ -442,6 +442,7 @@ ENDS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(CELLS), ENDS, ENDS), max_size=6, unique_by=lambda t: t[0]),
     st.sampled_from([None, "crashed", ["passed", "failed"]]),

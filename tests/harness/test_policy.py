@@ -4,8 +4,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from harness.config import Claim, CoreCheck, Mode, Override, Policy, PolicyRule, load
+from harness.config import Claim, CoreCheck, Mode, Override, Policy, PolicyRule
 from harness.errors import InputError, PolicyError
+from harness.matrix_file import load
 from harness.policy import Decision, decide, override_environment
 
 SHIPPED = load(Path(__file__).parents[2] / "matrix.yaml").matrix

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 import harness
-from harness.config import load
 from harness.errors import ConfigError
+from harness.matrix_file import load
 from harness.results import (
     AttemptResult,
     Capture,

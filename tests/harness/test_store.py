@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import InputError, RunFolderError
@@ -59,6 +59,7 @@ def test_a_run_of_which_nothing_was_recorded_is_read_as_such(folder: Path) -> No
     assert seen_in(folder) == []
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_survives(text: str) -> None:
     # What a plugin says may hold line ends of every kind, NUL and characters of every language.

@@ -18,10 +18,10 @@ import pytest
 from harness.artifacts.cache import Cache
 from harness.artifacts.cores import Core
 from harness.artifacts.plugins import Plugin
-from harness.config import LoadedMatrix
 from harness.errors import ConfigError, InputError
 from harness.execute import quiet
 from harness.host.scenario import find_scenarios
+from harness.matrix_file import LoadedMatrix
 from harness.plan import make_plan
 from harness.results import Results
 from harness.store import read_case

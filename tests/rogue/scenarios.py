@@ -175,13 +175,13 @@ def changed_plugin(host: Host) -> None:
 @scenario("rogue/later", why="A thread of the plugin dies after the scenario has ended.")
 def later(host: Host) -> None:
     _work(host)
-    threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGSEGV)).start()
+    threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGSEGV)).start()
 
 
 @scenario("rogue/slow", why="Takes a while.")
 def slow(host: Host) -> None:
     _work(host)
-    time.sleep(0.5)
+    time.sleep(1.0)
 
 
 @scenario("rogue/sys-exit", why="The interpreter is ended from within.")

@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from harness.host.scenario import Model
+from harness.host.model import Model
 from scenarios.models import CHAIN, MIN_CHAIN, NEGATE, SHAPE, TWO_BRANCHES
 
 MODELS = [NEGATE, TWO_BRANCHES, CHAIN, MIN_CHAIN]

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.host.host import Host
-from harness.host.scenario import Model, ScenarioGroup, find_scenarios, scenario, scenario_packages
+from harness.host.model import Model
+from harness.host.scenario import ScenarioGroup, find_scenarios, scenario, scenario_packages
 from tests.conftest import TOP
 
 NINE = [
@@ -116,7 +117,7 @@ def test_finding_scenarios_imports_no_slow_package() -> None:
 
 BUILDER = """
 from pathlib import Path
-from harness.host.scenario import Model
+from harness.host.model import Model
 def build(model):
     with open({log!r}, "a") as log: log.write("built ")
     return b"{content}"

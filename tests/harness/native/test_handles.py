@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.native.handles import Handle, ReleasedHandleError, Scope
@@ -85,6 +85,7 @@ def test_a_scope_releases_what_it_owns_when_its_block_raises() -> None:
     assert released == ["p"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.booleans(), max_size=20), st.sets(st.integers(0, 19)))
 def test_whatever_was_released_before_all_is_released_once_in_reverse_order(
     failing: list[bool], early: set[int]
