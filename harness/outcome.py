@@ -3,7 +3,7 @@
 Reason codes, by outcome:
 
 * passed: `ok`
-* failed: `wrong-result`, `native-error`, `placement`, `no-checks`, `incomplete`,
+* failed: `wrong-result`, `native-error`, `placement`, `no-checks`, `incomplete`, `process-state`,
   `release-error`, `teardown-error`, `load-failed`, `missing-dependency`,
   `registration-refused`, `no-ep-device`, `wrong-core`, `wrong-plugin`, `second-core`,
   `plugin-changed`, `left-behind`
@@ -300,6 +300,14 @@ def _completeness(observation: Observation, report: ScenarioReport) -> Finding:
             "failed",
             "incomplete",
             f"{report.iterations_passed} of {report.iterations_planned} iterations passed",
+        )
+    if report.state_changes:
+        return Finding(
+            "failed",
+            "process-state",
+            "; ".join(report.state_changes),
+            "The application that loads the plugin, and every other library in it, is left with "
+            "that.",
         )
     if report.leaked:
         return Finding("failed", "release-error", "; ".join(report.leaked))

@@ -101,6 +101,9 @@ class ScenarioReport(_Value):
     leaked: list[str] = Field(
         default_factory=list, description="Errors while the scenario's own handles were released."
     )
+    state_changes: list[str] = Field(
+        default_factory=list, description="What it did to the state of the process."
+    )
     duration_s: float
 
 

@@ -18,6 +18,7 @@ from harness.host.channel import Channel, log_to
 from harness.host.host import Host, Options, native_error, run_scenario
 from harness.host.mapped import mapped_files
 from harness.host.scenario import Scenario, find_scenarios
+from harness.host.state import changes, process_state
 from harness.native.api import Api, CoreLoadError, NativeCallError, load_core
 from harness.native.environments import (
     EpDevice,
@@ -40,6 +41,8 @@ class _Loaded:
     registration: Handle
     device: EpDevice
     cpu: Handle
+    state_changes: list[str]
+    """What loading the core and registering the plugin did to the state of the process."""
 
 
 def work(channel: Channel) -> None:
@@ -59,7 +62,10 @@ def work(channel: Channel) -> None:
         box.at("exit")
         return
     for task in job["tasks"]:
-        _run_task(job, task, scenarios[task["scenario"]], loaded, channel, box)
+        changed = _run_task(job, task, scenarios[task["scenario"]], loaded, channel, box)
+        if changed:
+            # The next scenario must not pay for it: the engine goes on in a fresh host.
+            break
     log_to(Path(job["log"]))
     mapped = mapped_files()
     box.at("teardown")
@@ -73,6 +79,7 @@ def work(channel: Channel) -> None:
 def _set_up(job: dict[str, Any], channel: Channel, box: BlackBox, scope: Scope) -> _Loaded | None:
     """Load the core and register the plugin; what fails is reported, and none returned."""
     before = _sha256(job["plugin"])
+    state = process_state()
     box.at("load")
     try:
         api = load_core(Path(job["core"]), box)
@@ -99,7 +106,8 @@ def _set_up(job: dict[str, Any], channel: Channel, box: BlackBox, scope: Scope) 
     )
     if device is None:
         return None
-    return _Loaded(api, env, registration, device, cpu_memory(api, scope))
+    changed = [f"at registration: {change}" for change in changes(state, process_state())]
+    return _Loaded(api, env, registration, device, cpu_memory(api, scope), changed)
 
 
 def _choose(
@@ -132,7 +140,8 @@ def _run_task(
     loaded: _Loaded,
     channel: Channel,
     box: BlackBox,
-) -> None:
+) -> bool:
+    """Run a scenario and report it; returns whether it changed the state of the process."""
     log_to(Path(task["log"]))
     box.at("scenario", scenario.name)
     channel.send("started", scenario=scenario.name)
@@ -155,13 +164,17 @@ def _run_task(
         cpu=loaded.cpu,
         box=box,
     )
+    before = process_state()
     started = time.perf_counter()
     with _watched(task["timeout_s"]):
         report = run_scenario(host, scenario.function)
         box.at("release", scenario.name)
         report["leaked"] = scope.close()
     report["duration_s"] = time.perf_counter() - started
+    changed = changes(before, process_state())
+    report["state_changes"] = [*loaded.state_changes, *changed]
     channel.send("ended", report={"scenario": scenario.name, **report})
+    return bool(changed)
 
 
 @contextlib.contextmanager

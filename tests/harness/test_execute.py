@@ -232,10 +232,29 @@ def test_a_forged_message_is_not_believed(lab: Lab) -> None:
     assert [outcome(cells[name])[2] for name in FINE[:2]] == ["expected", "expected"]
 
 
-def test_changed_process_state_does_not_reach_the_other_cells(lab: Lab) -> None:
-    cells = lab.run("rogue/elsewhere", *FINE)
+@pytest.mark.parametrize(
+    ("case", "detail"),
+    [
+        ("folder", "working directory: / became /tmp"),
+        ("mask", "file mode mask: 022 became 077"),
+        ("locale", "locale: "),
+        ("rounding", "rounds to nearest became rounds upward"),
+        ("denormals", "became rounds to nearest, flushes denormal numbers"),
+        ("ignored-signal", "ignored signals: "),
+        ("caught-signal", "caught signals: "),
+    ],
+)
+def test_a_changed_process_state_is_a_failure_of_its_own_cell(
+    lab: Lab, case: str, detail: str
+) -> None:
+    name = f"rogue/changes[{case}]"
+    cells = lab.run(FINE[0], name, FINE[1])
 
-    assert {outcome(cell) for cell in cells.values()} == {("passed", "ok", "expected")}
+    assert outcome(cells[name]) == ("failed", "process-state", "unexpected")
+    assert detail in cells[name].detail
+    for other in FINE[:2]:
+        assert outcome(cells[other]) == ("passed", "ok", "expected")
+        assert len(cells[other].attempts) == 1
 
 
 def test_an_end_of_the_harness_ends_its_hosts(

@@ -74,6 +74,7 @@ def test_a_whole_checked_and_rightly_placed_scenario_passes() -> None:
         ({"iterations_passed": 19}, "incomplete"),
         ({"iterations_planned": 0, "iterations_passed": 0}, "incomplete"),
         ({"leaked": ["session: Release failed"]}, "release-error"),
+        ({"state_changes": ["file mode mask: 022 became 077"]}, "process-state"),
     ],
 )
 def test_a_report_that_is_not_whole_is_a_failure(changes: dict[str, Any], reason: str) -> None:
@@ -98,6 +99,7 @@ def test_a_wrong_result_tells_the_first_of_the_checks_that_did_not_hold() -> Non
         {"unsupported": Unsupported(asked="a", answered="b")},
         {"placement": []},
         {"leaked": ["session: no"]},
+        {"state_changes": ["locale: C became de_DE"]},
     ],
 )
 def test_nothing_that_comes_later_hides_a_wrong_result(later: dict[str, Any]) -> None:
@@ -374,6 +376,7 @@ reports = st.builds(
     unsupported=st.none() | st.builds(Unsupported, asked=texts, answered=texts),
     capture=st.none() | st.builds(Capture, runs=small, kernel_runs=small, host_replays=small),
     leaked=st.lists(texts, max_size=1),
+    state_changes=st.lists(texts, max_size=1),
 )
 digests = st.sampled_from([PLUGIN_SHA256, PLUGIN_SHA256, None, "cd" * 32])
 identities = st.builds(
@@ -428,6 +431,7 @@ def whole(seen: Observation) -> bool:
         and told.error is None
         and told.unsupported is None
         and not told.leaked
+        and not told.state_changes
         and bool(told.placement)
         and all(one.got == one.expected for one in told.placement)
         and seen.infra is None

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import locale
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.host.host import CPU, Host, UnsupportedError
@@ -203,9 +205,32 @@ def wiped(host: Host) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@scenario("rogue/elsewhere", why="The process's own state is changed.")
-def elsewhere(host: Host) -> None:
-    os.chdir("/")
-    os.umask(0o077)
-    signal.signal(signal.SIGSEGV, signal.SIG_IGN)
+def _upward() -> None:
+    ctypes.CDLL("libm.so.6").fesetround(0x800)
+
+
+def _flushing() -> None:
+    # The control word of the SSE unit, as a library built with -ffast-math leaves it.
+    libm = ctypes.CDLL("libm.so.6")
+    environment = (ctypes.c_uint32 * 8)()
+    libm.fegetenv(environment)
+    environment[7] |= 0x8040
+    libm.fesetenv(environment)
+
+
+@scenario(
+    "rogue/changes",
+    why="The process's own state is changed.",
+    cases={
+        "folder": lambda: os.chdir("/tmp"),
+        "mask": lambda: os.umask(0o077),
+        "locale": lambda: locale.setlocale(locale.LC_ALL, "C"),
+        "rounding": _upward,
+        "denormals": _flushing,
+        "ignored-signal": lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN),
+        "caught-signal": lambda: signal.signal(signal.SIGUSR2, lambda *_: None),
+    },
+)
+def changes(host: Host, change: Callable[[], object]) -> None:
     _work(host)
+    change()
