@@ -235,7 +235,7 @@ def test_a_forged_message_is_not_believed(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("case", "detail"),
     [
-        ("folder", "working directory: / became /tmp"),
+        ("folder", "working directory: / became /usr"),
         ("mask", "file mode mask: 022 became 077"),
         ("locale", "locale: "),
         ("rounding", "rounds to nearest became rounds upward"),

@@ -222,7 +222,7 @@ def _flushing() -> None:
     "rogue/changes",
     why="The process's own state is changed.",
     cases={
-        "folder": lambda: os.chdir("/tmp"),
+        "folder": lambda: os.chdir("/usr"),
         "mask": lambda: os.umask(0o077),
         "locale": lambda: locale.setlocale(locale.LC_ALL, "C"),
         "rounding": _upward,
