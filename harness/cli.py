@@ -159,7 +159,7 @@ def run(jobs: int | None, output: Path | None, **selection: Any) -> int:
         )
     results = workflow.judge_run(folder, planned.ground.loaded)
     interface.show(results, console, folder)
-    return INTERRUPTED if stop.is_set() else results.summary.exit_code
+    return results.summary.exit_code
 
 
 @command_line.command()

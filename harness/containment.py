@@ -37,6 +37,7 @@ _WINDOWS_DEATHS = {
 # Programs end with small numbers; what lies above is better known in hexadecimal digits.
 _WINDOWS_STATUSES = 0x10000
 _SECONDS_TO_DIE = 5.0
+_SECONDS_TO_FOLLOW = 1.0
 _POLL_S = 0.005
 # A process that is being ended can still start others.
 _ROUNDS = 5
@@ -91,6 +92,8 @@ def exit_name(returncode: int, platform: str = sys.platform) -> tuple[str, bool]
 def end_tree(process: subprocess.Popen[bytes], token: str) -> list[str]:
     """Kill a host and everything that descends from it, is of its session or carries its token.
 
+    What ends by itself soon after a host that has ended is not counted among the survivors.
+
     Returns:
         The names and ids of the processes that had to be ended besides the host itself.
     """
@@ -101,6 +104,10 @@ def end_tree(process: subprocess.Popen[bytes], token: str) -> list[str]:
         with contextlib.suppress(OSError):
             process.kill()
         process.wait()
+    elif _relatives(process.pid, token):
+        follow = time.monotonic() + _SECONDS_TO_FOLLOW
+        while _relatives(process.pid, token) and time.monotonic() < follow:
+            time.sleep(_POLL_S)
     names: dict[int, str] = {}
     doomed = {*descendants, *_relatives(process.pid, token)}
     for _ in range(_ROUNDS):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -199,7 +199,7 @@ def _converse(
     threading.Thread(
         target=_give, args=(process.stdin, _job_line(job, token, blackbox)), daemon=True
     ).start()
-    timeouts = {task.scenario: task.timeout_s for task in job.tasks}
+    planned = {task.scenario: task for task in job.tasks}
     limit = job.setup_timeout_s
     deadline = time.monotonic() + limit + _GRACE_S
     number = 0
@@ -219,13 +219,13 @@ def _converse(
             return "channel", f"a message that is not the host's: {line[:80]!r}"
         number += 1
         try:
-            phase = _take(message, run, timeouts.keys())
+            phase = _take(message, run, planned)
         except ValueError as error:
             why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             return "channel", f"a message that makes no sense: {why}"
         if phase == "started":
             assert run.running is not None  # noqa: S101 - `_take` set it
-            limit = timeouts[run.running]
+            limit = planned[run.running].timeout_s
             on_start(run.running)
         elif phase == "ended":
             limit = job.setup_timeout_s
@@ -294,7 +294,7 @@ def _ended(
     return ("clean" if returncode == 0 and said_all else "exit"), name
 
 
-def _take(message: dict[str, Any], run: HostRun, scenarios: Container[str]) -> str:
+def _take(message: dict[str, Any], run: HostRun, planned: Mapping[str, HostTask]) -> str:
     """Add a message to what the host said; returns its kind.
 
     Raises:
@@ -312,13 +312,15 @@ def _take(message: dict[str, Any], run: HostRun, scenarios: Container[str]) -> s
         run.core_unusable = str(message.get("message"))
     elif event == "started" and idle:
         scenario = str(message.get("scenario"))
-        if scenario not in scenarios or scenario in run.reports:
+        if scenario not in planned or scenario in run.reports:
             raise ValueError(f"the host started {scenario!r:.80}")
         run.running = scenario
     elif event == "ended" and run.running is not None:
         report = ScenarioReport.model_validate(message.get("report"))
         if report.scenario != run.running:
             raise ValueError(f"{report.scenario!r:.80} ended while {run.running!r} ran")
+        if report.iterations_planned != planned[run.running].iterations:
+            raise ValueError(f"{report.iterations_planned} iterations were not asked for")
         run.reports[report.scenario] = report
         run.running = None
     elif event == "torn-down" and idle:

@@ -104,7 +104,8 @@ class _Bars:
         self._bars.update(self._tasks[name], visible=False)
 
     def stop(self) -> None:
-        self._bars.stop()
+        if self._tasks:
+            self._bars.stop()
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from packaging.version import InvalidVersion, Version
 
@@ -223,7 +224,7 @@ def _setup_error(error: NativeError, asked: AskedFor, rejections: Sequence[Rejec
     missing = re.search(
         r"([^\s:\"']+\.(?:so[\d.]*|dylib|dll)): cannot open shared object file", error.message
     )
-    if missing:
+    if missing and not PurePath(missing[1]).is_absolute():
         return Finding(
             "failed",
             "missing-dependency",

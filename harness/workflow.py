@@ -444,7 +444,7 @@ def _repeat_commands(planned: Planned) -> dict[str, str]:
             [
                 *common,
                 "--core",
-                _core_argument(sources[cell.core]),
+                _core_argument(sources[cell.core], selection.cores),
                 "--scenario",
                 cell.scenario,
                 *tail,
@@ -455,25 +455,34 @@ def _repeat_commands(planned: Planned) -> dict[str, str]:
     }
 
 
-def _core_argument(core: Core) -> str:
-    """What names a core to `--core`: itself where it came from no list of releases."""
-    if core.source.startswith("installed"):
-        return "installed"
-    if core.source.startswith("path") and core.library is not None:
-        return str(core.library)
+def _core_argument(core: Core, selectors: Sequence[str]) -> str:
+    """What names a core to `--core`: what the user called it there, or its id in the matrix."""
+    for text in selectors:
+        path = Path(text)
+        if text == "installed" and core.source.startswith("installed"):
+            return text
+        if not path.exists() or core.library is None:
+            continue
+        if core.library.is_relative_to(path.resolve()) or path.name in core.source:
+            return text
     return core.id
 
 
 def _check_expectations(loaded: LoadedMatrix, names: Sequence[str]) -> None:
     """An expectation for a scenario or a plugin that there is not would never be missed."""
+    plugins = loaded.matrix.plugins
     for place, one in enumerate(loaded.matrix.expectations):
-        where = f"{loaded.path}: expectations[{place}]"
-        if not any(matches(one.scenario, name) for name in names):
-            close = suggestion(one.scenario, names)
+        for kind, pattern, known, hint in (
+            ("scenario", one.scenario, names, "`ort-ep-matrix scenarios` lists them."),
+            ("plugin", one.plugin, plugins, "A plugin that is expected of needs an entry."),
+        ):
+            if pattern == "*" or any(matches(pattern, name) for name in known):
+                continue
+            close = suggestion(pattern, known)
             raise ConfigError(
-                f'{where}: scenario "{one.scenario}" matches no scenario'
+                f'{loaded.path}: expectations[{place}]: {kind} "{pattern}" matches no {kind}'
                 + (f'; perhaps you meant "{close}"?' if close else "."),
-                "`ort-ep-matrix scenarios` lists them.",
+                hint,
             )
 
 

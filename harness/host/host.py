@@ -328,7 +328,8 @@ def run_scenario(host: Host, function: Any) -> dict[str, Any]:
             "kind": "python",
             "function": type(failure).__name__,
             "code": "",
-            "message": str(failure),
+            # Half a character, which Python may hold, is none in the message.
+            "message": str(failure).encode("utf-8", "backslashreplace").decode(),
             "iteration": host.record.iteration,
         }
     record = host.record

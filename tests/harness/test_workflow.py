@@ -206,20 +206,38 @@ def test_no_secret_of_the_users_environment_is_in_the_run_folder(
 
 
 @pytest.mark.parametrize(
-    ("one", "argument"),
+    ("source", "selectors", "argument"),
     [
-        (core("1.32.0"), "1.32.0"),
-        (core("1.32.0", source="installed: x", library=Path("/i/lib.so")), "installed"),
-        (core("1.32.0", source="path: /c d/lib.so", library=Path("/c d/lib.so")), "/c d/lib.so"),
+        ("package index: a.whl", (">=1.30",), "1.32.0"),
+        ("installed: x", (), "1.32.0"),
+        ("installed: x", ("installed",), "installed"),
+        ("path {library}", (), "1.32.0"),
+        ("path {library}", ("{library}",), "{library}"),
+        ("path {library}", ("1.24.4", "{folder}"), "{folder}"),
     ],
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="quotes as POSIX shells do")
 def test_each_cell_has_the_command_that_repeats_it(
-    loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path, one: Core, argument: str
+    loaded: LoadedMatrix,
+    plugin: Plugin,
+    tmp_path: Path,
+    source: str,
+    selectors: tuple[str, ...],
+    argument: str,
 ) -> None:
+    library = tmp_path / "c d" / "lib.so"
+    library.parent.mkdir()
+    library.touch()
+
+    def filled(text: str) -> str:
+        return text.format(library=library, folder=library.parent)
+
+    one = core("1.32.0", source=filled(source), library=library)
+    argument = filled(argument)
     selection = Selection(
         matrix=Path("my matrix.yaml"),
         plugin="./a plugin.so",
+        cores=tuple(map(filled, selectors)),
         iterations=3,
         mode="concurrent",
         environment={"A": "x y", "B": "$HOME"},
@@ -298,3 +316,14 @@ def test_the_engine_loads_neither_a_core_nor_the_native_binding() -> None:
     )
 
     assert done.stdout.strip() == "[]"
+
+
+def test_an_expectation_of_a_plugin_without_an_entry_is_an_error(tmp_path: Path) -> None:
+    matrix = tmp_path / "matrix.yaml"
+    matrix.write_text(
+        "plugins: {mine: {path: mine.so}}\n"
+        "expectations: [{plugin: mien, outcome: failed, why: A typing error.}]\n"
+    )
+
+    with pytest.raises(ConfigError, match='"mien" matches no plugin; perhaps you meant "mine"'):
+        prepare(matrix)
