@@ -162,7 +162,7 @@ def run(jobs: int | None, output: Path | None, **selection: Any) -> int:
     return results.summary.exit_code
 
 
-@command_line.command()
+@command_line.command(short_help="Print the cells of a selection.")
 @_SELECTION
 @click.option(
     "--format", "form", type=click.Choice(["json", "github"]), default="json", show_default=True
@@ -176,7 +176,7 @@ def plan(form: str, **selection: Any) -> None:
     click.echo(github_matrix(plans) if form == "github" else plan_json(plans))
 
 
-@command_line.command()
+@command_line.command(short_help="Write matrix.lock.json.")
 @_MATRIX
 def lock(matrix: Path | None) -> None:
     """Write matrix.lock.json: the versions, files and hashes that runs may use from now on."""
@@ -187,7 +187,7 @@ def lock(matrix: Path | None) -> None:
     click.echo(f"{path}: {interface.describe_lock(written)}")
 
 
-@command_line.command()
+@command_line.command(short_help="Fetch cores and plugin anew; repair the cache.")
 @_SELECTION
 def fetch(**selection: Any) -> int:
     """Fetch the cores and the plugin of a selection anew, and repair what the cache holds."""
@@ -199,7 +199,7 @@ def fetch(**selection: Any) -> int:
     return interface.show_fetched(planned.plugin, planned.cores, console)
 
 
-@command_line.command()
+@command_line.command(short_help="List the scenarios.")
 @_MATRIX
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def scenarios(matrix: Path | None, as_json: bool) -> None:
@@ -215,10 +215,14 @@ def scenarios(matrix: Path | None, as_json: bool) -> None:
         click.echo(f"{one.name:<{width}}  {one.why}")
 
 
-@command_line.command()
+@command_line.command(short_help="Say how a core may be driven.")
 @_MATRIX
 @click.option("--plugin", required=True, metavar="NAME", help="An entry of matrix.yaml.")
-@click.option("--plugin-version", metavar="VERSION", help="Unknown if left out.")
+@click.option(
+    "--plugin-version",
+    metavar="VERSION",
+    help="That of the entry, where it pins or names one, if left out.",
+)
 @click.option("--core", required=True, metavar="VERSION")
 @_ENV
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -237,14 +241,18 @@ def policy(
     click.echo(interface.describe_decision(decision, as_json=as_json))
 
 
-@command_line.command()
+@command_line.command(short_help="Judge a run folder again.")
 @_MATRIX
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def judge(matrix: Path | None, folder: Path) -> int:
-    """Judge a run folder again, with the expectations as they are now."""
+    """Judge a run folder again; its reports are written anew.
+
+    Without --matrix, the matrix.yaml of the run is taken, as it is now.
+    """
     from harness import interface, workflow
 
     folder = folder.resolve()
+    matrix = matrix or workflow.matrix_of_run(folder)
     results = workflow.judge_run(folder, workflow.prepare(matrix).loaded)
     interface.show(results, interface.console(), folder)
     return results.summary.exit_code

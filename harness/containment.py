@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-__all__ = ["TOKEN_VARIABLE", "end_tree", "exit_name", "start"]
+__all__ = ["TOKEN_VARIABLE", "ask_for_stacks", "end_tree", "exit_name", "start"]
 
 TOKEN_VARIABLE = "ORT_EP_MATRIX_HOST"  # noqa: S105 - the name of a variable
 
@@ -37,6 +37,7 @@ _WINDOWS_DEATHS = {
 # Programs end with small numbers; what lies above is better known in hexadecimal digits.
 _WINDOWS_STATUSES = 0x10000
 _SECONDS_TO_DIE = 5.0
+_SECONDS_TO_TELL = 0.3
 _SECONDS_TO_FOLLOW = 1.0
 _POLL_S = 0.005
 # A process that is being ended can still start others.
@@ -72,6 +73,16 @@ def start(
             cwd=folder,
             **apart,
         )
+
+
+def ask_for_stacks(process: subprocess.Popen[bytes]) -> None:
+    """Have a host that hangs write its Python stacks into its log, where the system can ask."""
+    if sys.platform == "win32" or process.poll() is not None:
+        return
+    with contextlib.suppress(OSError):
+        process.send_signal(signal.SIGUSR1)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=_SECONDS_TO_TELL)
 
 
 def exit_name(returncode: int, platform: str = sys.platform) -> tuple[str, bool]:

@@ -28,8 +28,9 @@ from harness.results import Death, HostIdentity, MappedFile, Observation
 
 __all__ = ["Progress", "Setting", "execute", "quiet"]
 
-_LOG_TAIL_BYTES = 2_000
+_LOG_TAIL_BYTES = 4_000
 _LOG_KEPT_BYTES = 1_000_000
+_FATAL_LINES = 8
 _CORE_NAME = re.compile(
     r"(lib)?onnxruntime(\.so(\.[\d.]+)?|(\.[\d.]+)?\.dylib|\.dll)", re.IGNORECASE
 )
@@ -406,9 +407,11 @@ def _file_name(text: str) -> str:
 
 
 def _trim(log: Path) -> None:
-    """Cut the middle out of a log that a plugin flooded."""
+    """Remove a log that nothing was written to; cut the middle out of one that was flooded."""
     try:
         size = log.stat().st_size
+        if size == 0:
+            log.unlink()
         if size <= 2 * _LOG_KEPT_BYTES:
             return
         with log.open("r+b") as file:
@@ -426,9 +429,20 @@ def _tail(log: Path) -> str:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - _LOG_TAIL_BYTES))
-            return file.read().decode("utf-8", "replace")
+            return _essence(file.read().decode("utf-8", "replace"))
     except OSError:
         return ""
+
+
+def _essence(tail: str) -> str:
+    """The end of a log; of a fatal error in Python, what it was and where the scenario stood."""
+    fatal = tail.rfind("Fatal Python error:")
+    if fatal < 0:
+        return tail
+    lines = tail[fatal:].splitlines()
+    kept = [line for line in lines if line.strip() and "<frozen " not in line]
+    end = next((i for i, line in enumerate(kept) if line.startswith("Extension modules")), None)
+    return "\n".join(kept[:end][:_FATAL_LINES])
 
 
 def _now() -> str:

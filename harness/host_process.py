@@ -21,14 +21,14 @@ from typing import IO, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.containment import TOKEN_VARIABLE, end_tree, exit_name, start
+from harness.containment import TOKEN_VARIABLE, ask_for_stacks, end_tree, exit_name, start
 from harness.host.blackbox import LastSeen, read_blackbox
 from harness.results import EpDeviceSeen, NativeError, ScenarioReport
 
 __all__ = ["HostEnd", "HostJob", "HostRun", "HostTask", "run_host"]
 
 _LAUNCH = [sys.executable, "-P", "-m", "harness.host"]
-# A host may need this much beyond its time before it is ended: the stacks go into the log first.
+# A host whose channel is closed may need this much until its process has ended.
 _GRACE_S = 1.0
 _POLL_S = 0.25
 _STREAM_END_S = 1.0
@@ -162,6 +162,9 @@ def run_host(
     how, name = "stopped", "the harness gave up"
     try:
         how, name = _converse(process, job, token, blackbox, lines, run, on_start, on_end, stop)
+        if how == "hang":
+            # It is given up already; whatever asking does to it, it cannot change that.
+            ask_for_stacks(process)
     finally:
         # Whatever happened, nothing of this host outlives this call.
         left = end_tree(process, token)
@@ -201,7 +204,7 @@ def _converse(
     ).start()
     planned = {task.scenario: task for task in job.tasks}
     limit = job.setup_timeout_s
-    deadline = time.monotonic() + limit + _GRACE_S
+    deadline = time.monotonic() + limit
     number = 0
     while True:
         if stop is not None and stop.is_set():
@@ -230,7 +233,7 @@ def _converse(
         elif phase == "ended":
             limit = job.setup_timeout_s
             on_end(next(reversed(run.reports.values())))
-        deadline = time.monotonic() + limit + _GRACE_S
+        deadline = time.monotonic() + limit
     return _ended(process, run, deadline, limit, stop)
 
 

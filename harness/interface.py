@@ -93,7 +93,7 @@ class _Bars:
                 self._bars.start()
             task = self._tasks.get(name)
             if task is None:
-                self._tasks[name] = self._bars.add_task(name, total=total_bytes)
+                self._tasks[name] = self._bars.add_task(_short(name), total=total_bytes)
             else:
                 self._bars.reset(task, total=total_bytes)
 
@@ -106,6 +106,12 @@ class _Bars:
     def stop(self) -> None:
         if self._tasks:
             self._bars.stop()
+
+
+def _short(name: str) -> str:
+    """A wheel by name and version; its tags would leave a narrow terminal no room for a bar."""
+    parts = name.split("-")
+    return " ".join(parts[:2]) if name.endswith(".whl") else name
 
 
 @contextlib.contextmanager
@@ -145,9 +151,10 @@ def show(results: Results, console: Console, folder: Path) -> None:
 
 def show_fetched(plugin: Plugin, cores: Sequence[Core], console: Console) -> int:
     """What was fetched; 0, or 3 if a core could not be had."""
-    console.print(f"plugin {plugin.name} {plugin.version or ''}: {plugin.library}", markup=False)
-    for core in cores:
-        console.print(f"core {core.id}: {core.library or core.error}", markup=False)
+    lines = [f"plugin {plugin.name} {plugin.version or ''}: {plugin.library}"]
+    lines += [f"core {core.id}: {core.library or core.error}" for core in cores]
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
     return 3 if any(core.error for core in cores) else 0
 
 

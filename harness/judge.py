@@ -9,7 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from harness.config import Expectation, Matrix, NoDevice, Outcome
 from harness.names import matches
@@ -211,14 +213,18 @@ def _judged(
     explained: frozenset[str],
     repeat: str,
 ) -> CellResult:
-    if not tried:
+    cut_off = len(tried) > 1 and tried[-1].finding.reason == "interrupted"
+    # What was seen stays seen, though it could not be seen again.
+    cut_off = cut_off and needs_repeat(tried[-2].finding)
+    told = tried[:-1] if cut_off else tried
+    if not told:
         finding = Finding("not-run", "interrupted", "nothing was recorded of it")
         report = None
     else:
-        finding, report = tried[-1].finding, tried[-1].observation.report
+        finding, report = told[-1].finding, told[-1].observation.report
     failures = [
         attempt.finding
-        for attempt in tried[:-1]
+        for attempt in told[:-1]
         if needs_repeat(attempt.finding)
         and not (attempt.finding.shared and attempt.observation.host in explained)
     ]
@@ -226,6 +232,8 @@ def _judged(
     capture = report.capture if report else None
     verdict = _verdict(finding, expected, capture, failures if flaky else [])
     detail = finding.detail
+    if cut_off:
+        detail += "; the run was stopped before it could be seen again"
     if flaky:
         detail = (
             f"attempt 1 {failures[0].outcome} ({failures[0].reason}: {failures[0].detail}); "
@@ -245,16 +253,16 @@ def _judged(
         outcome=finding.outcome,
         reason=finding.reason,
         verdict=verdict,
-        expected=expected.text(),
+        expected=_expected_text(expected, finding, verdict),
         iterations_planned=cell.iterations,
         iterations_passed=report.iterations_passed if report else 0,
-        duration_s=tried[-1].observation.duration_s if tried else 0.0,
+        duration_s=told[-1].observation.duration_s if told else 0.0,
         detail=detail,
         hint=_hint(finding, verdict),
         placement=report.placement if report else [],
         capture=capture,
         attempts=[_attempt_result(attempt) for attempt in tried],
-        log=tried[-1].observation.log if tried else None,
+        log=told[-1].observation.log if told else None,
         repeat=repeat,
     )
 
@@ -284,6 +292,13 @@ def _capture_fits(wanted: Mapping[str, int], seen: Capture | None) -> bool:
     return seen is not None and all(getattr(seen, key) == value for key, value in wanted.items())
 
 
+def _expected_text(expected: Expected, finding: Finding, verdict: Verdict) -> str:
+    if verdict == "expected" and finding.outcome == "unsupported" and not expected.why:
+        # Nobody said why it may be so, but the scenario did.
+        return f"{expected.text()}: {finding.detail}"
+    return expected.text()
+
+
 def _hint(finding: Finding, verdict: Verdict) -> str:
     if verdict == "improved":
         return "Take the outdated expectation out of matrix.yaml, or narrow its core specifier."
@@ -294,6 +309,11 @@ def _hint(finding: Finding, verdict: Verdict) -> str:
         )
     if finding.outcome == "unsupported" and verdict == "unexpected":
         return "Name the provider option in the plugin's entry, or expect `unsupported` with a why."
+    if finding.outcome == "passed" and verdict == "unexpected":
+        return (
+            "The values were right, but not made as expected: look at the capture option and at "
+            "what the plugin captures, or correct the expectation."
+        )
     if finding.outcome == "rejected" and verdict == "unexpected":
         return (
             f"{finding.hint} If it is meant to be so, expect it in matrix.yaml: outcome: rejected, "
@@ -319,7 +339,7 @@ def _attempt_result(attempt: _Attempt) -> AttemptResult:
 
 def _applying(case: Case, expectations: Sequence[Expectation]) -> dict[int, Expectation]:
     """The expectations that speak of this plugin and platform, by place."""
-    version = case.plugin.version
+    version = case.plugin.version or _seen_plugin(case).get("version")
     return {
         place: one
         for place, one in enumerate(expectations)
@@ -360,6 +380,14 @@ def _with_device_hint(attempt: _Attempt, hint: str) -> _Attempt:
 def _no_device(case: Case, matrix: Matrix) -> NoDevice:
     """How the plugin says that there is no device for it, and what to do then."""
     entry = matrix.plugins.get(case.plugin.name) if case.named_plugin else None
+    if not case.named_plugin:
+        for name, known in matrix.plugins.items():
+            wanted = Requirement(known.requirement).name if known.requirement else None
+            if wanted and canonicalize_name(wanted) == canonicalize_name(case.plugin.name):
+                return NoDevice(
+                    hint=f"A bare requirement gets no environment. matrix.yaml has an entry for "
+                    f"it, which sets what it needs: --plugin {name}."
+                )
     return (entry.no_device if entry else None) or NoDevice(
         hint="Check that the driver of the device is installed, and whether the plugin needs an "
         "environment variable (--env) to offer the device of this machine."
@@ -373,8 +401,9 @@ def _seen_plugin(case: Case) -> dict[str, str]:
         identity = observation.identity
         if identity.ep_name is not None:
             seen["ep_name"] = identity.ep_name
-            if case.plugin.version is None and identity.plugin_version:
-                seen["version"] = identity.plugin_version
+            if identity.plugin_version:
+                seen["version_seen"] = identity.plugin_version
+                seen["version"] = case.plugin.version or identity.plugin_version
             break
     return seen
 

@@ -21,7 +21,7 @@ from harness.config import Matrix
 from harness.errors import ConfigError
 from harness.quoting import perhaps, printable, shown
 
-__all__ = ["LoadedMatrix", "find_matrix", "load"]
+__all__ = ["LoadedMatrix", "find_matrix", "load", "shipped_matrix"]
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,11 @@ class LoadedMatrix:
 def find_matrix(folder: Path) -> Path:
     """The `matrix.yaml` of the folder, or the one shipped with the package."""
     own = folder / "matrix.yaml"
-    if own.is_file():
-        return own
+    return own if own.is_file() else shipped_matrix()
+
+
+def shipped_matrix() -> Path:
+    """The `matrix.yaml` that comes with the package."""
     shipped = Path(str(resources.files("harness"))) / "resources" / "matrix.yaml"
     # An editable install runs from a checkout, where the shipped file stands at the top.
     return shipped if shipped.is_file() else Path(__file__).parent.parent / "matrix.yaml"

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from packaging.version import InvalidVersion, Version
@@ -35,6 +35,31 @@ NO_DEVICE = "no-ep-device"
 _SIGNAL_HINTS = {
     "SIGKILL": "No program kills itself so: somebody did, or the system when memory ran out.",
     "SIGABRT": "The end of the log tells what was asserted, or which exception nobody caught.",
+}
+_CRASH_HINT = (
+    "Repeat the cell: the log ends with the stack of the call, and the host is a python process "
+    "that takes a debugger."
+)
+_HINTS = {
+    "wrong-result": "Zeros mean that work was fetched before it was submitted, values of another "
+    "iteration or tensor a stale or shared buffer.",
+    "native-error": "The message is the core's or the plugin's own; the log has what was printed "
+    "before it.",
+    "no-checks": "A scenario checks a value in every iteration, and says where its nodes run.",
+    "incomplete": "The scenario left its iterations, or checked nothing in some of them.",
+    "release-error": "What the scenario had created could not be given back; the log tells more.",
+    "teardown-error": "The plugin could not be unregistered, or the environment not released.",
+    "left-behind": "End and await every child process before the plugin is unregistered.",
+    "registration-refused": "The core could load the library, and the plugin or the core refused "
+    "what followed.",
+    "load-failed": "The core could not load the library; the message is the loader's.",
+    "exited-early": "Something ended the process: look for exit() in the plugin and below it.",
+    "exit-status": "Something ended the process: look for exit() in the plugin and below it, and "
+    "at the end of the log.",
+    "channel-lost": "Something closed or wrote to descriptors that are not its own.",
+    "core-unavailable": "The other cores were tried without it.",
+    "interrupted": "Run it again.",
+    "unconfirmed": "Run it again.",
 }
 _BEFORE_PLUGIN = ("start", "load")
 _EXIT_PHASES = ("teardown", "exit")
@@ -68,6 +93,16 @@ def classify(observation: Observation, asked: AskedFor, rejections: Sequence[Rej
     What ended well in a host that then died elsewhere has not passed yet: it is `not-run` for
     the time being, until a host that ends in order confirms it.
     """
+    finding = _classify(observation, asked, rejections)
+    if finding.hint or finding.outcome == "passed":
+        return finding
+    fallback = _CRASH_HINT if finding.outcome == "crashed" else ""
+    return replace(finding, hint=_HINTS.get(finding.reason, fallback))
+
+
+def _classify(
+    observation: Observation, asked: AskedFor, rejections: Sequence[Rejection]
+) -> Finding:
     if observation.infra is not None:
         reason, _, text = observation.infra.partition(": ")
         outcome: Outcome = "not-run" if reason == "interrupted" else "infra-error"
@@ -245,20 +280,29 @@ def _known_refusal(
     error: NativeError, asked: AskedFor, rejections: Sequence[Rejection]
 ) -> Finding | None:
     """An error that the tables know: the core rejects the plugin, or the machine has no device."""
-    if error.kind == "native" and any(
-        re.search(message, error.message) for message in asked.no_device_messages
-    ):
-        return Finding("infra-error", NO_DEVICE, f"{error.function}: {error.message}")
-    for rejection in rejections:
-        if (
-            error.kind == "native"
-            and re.fullmatch(rejection.function, error.function)
-            and re.search(rejection.message, error.message)
-        ):
-            return Finding(
-                "rejected", rejection.reason, f"{error.function}: {error.message}", rejection.why
-            )
+    for pattern in asked.no_device_messages if error.kind == "native" else ():
+        found = re.search(pattern, error.message)
+        if found:
+            told = _sentence(error.message, found)
+            return Finding("infra-error", NO_DEVICE, f"{error.function}: {told}")
+    for rejection in rejections if error.kind == "native" else ():
+        found = re.search(rejection.message, error.message)
+        if found and re.fullmatch(rejection.function, error.function):
+            told = _sentence(error.message, found)
+            return Finding("rejected", rejection.reason, f"{error.function}: {told}", rejection.why)
     return None
+
+
+def _sentence(message: str, found: re.Match[str]) -> str:
+    """A message from the beginning of the sentence in which something was found.
+
+    What ORT puts before it, places in its source above all, differs from core to core.
+    """
+    before = message[: found.start()]
+    start = max(
+        (before.rfind(mark) + len(mark) for mark in (". ", "\n") if mark in before), default=0
+    )
+    return message[start:].strip()
 
 
 def _report(
@@ -287,7 +331,8 @@ def _report(
                 f"node {p.node} ran on {p.got or 'no EP that ORT names'}, not on {p.expected}"
                 for p in misplaced
             ),
-            "The values were right, and prove nothing: another EP computed them.",
+            "The values prove nothing: another EP computed them. Where a node was to be forced "
+            "to the CPU EP, check options.cpu_nodes of the plugin's entry.",
         )
     return _completeness(observation, report)
 

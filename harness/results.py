@@ -233,6 +233,7 @@ class PluginResult(_Value):
 
     name: str
     version: str | None
+    version_seen: str | None = Field(None, description="What the EP device itself says.")
     library: str
     sha256: str
     ep_name: str | None
@@ -250,6 +251,7 @@ class RunInfo(_Value):
     platform: str
     command: list[str] = Field(default_factory=list)
     jobs: int = 1
+    matrix: str = Field("", description="The matrix.yaml that it was planned from.")
 
 
 class Summary(_Value):

@@ -141,14 +141,20 @@ def read_case(folder: Path) -> tuple[Case, RunRecord]:
     """Everything that a run folder holds, for judging. A torn last line is left out.
 
     Raises:
-        RunFolderError: it is no run folder, or of another version of the harness.
+        InputError: it is no run folder.
+        RunFolderError: it cannot be read, or comes from another version of the harness.
     """
     try:
         record = RunRecord.model_validate_json((folder / _RECORD).read_bytes())
         raw = (folder / _OBSERVATIONS).read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{folder} is not a run folder: there is no {error.filename}.",
+            "A run names its folder in its last line.",
+        ) from None
     except OSError as error:
         raise RunFolderError(
-            f"{folder} is not a run folder: {error.strerror}: {error.filename}."
+            f"{folder} cannot be read: {error.strerror}: {error.filename}."
         ) from None
     except ValidationError as error:
         raise RunFolderError(

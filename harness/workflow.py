@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+
 from harness import __version__
 from harness.artifacts.cache import Cache, default_cache
 from harness.artifacts.cores import Core, list_cores, resolve_cores
@@ -24,11 +26,12 @@ from harness.artifacts.locking import write_lock
 from harness.artifacts.plugins import Plugin, resolve_plugin
 from harness.artifacts.progress import Progress as DownloadProgress
 from harness.artifacts.progress import no_progress
+from harness.config import PluginEntry
 from harness.errors import ConfigError, InputError, PluginError, SelectionError
 from harness.execute import Progress, Setting, execute, quiet
 from harness.host.scenario import Scenario, find_scenarios, scenario_packages
 from harness.judge import judge
-from harness.matrix_file import LoadedMatrix, find_matrix, load
+from harness.matrix_file import LoadedMatrix, find_matrix, load, shipped_matrix
 from harness.names import matches, suggestion
 from harness.plan import Cell, CorePlan, WantedMode, make_plan, select_scenarios
 from harness.policy import Decision, decide
@@ -272,9 +275,17 @@ def ask_policy(
         entry.policy,
         loaded.matrix.core_checks,
         core=core,
-        plugin_version=plugin_version,
+        plugin_version=plugin_version or _version_of_entry(entry),
         environment={**entry.environment, **os.environ, **environment},
     )
+
+
+def _version_of_entry(entry: PluginEntry) -> str | None:
+    """The version that an entry names, or pins in its requirement."""
+    if entry.version is not None or entry.requirement is None:
+        return entry.version
+    pinned = [part for part in Requirement(entry.requirement).specifier if part.operator == "=="]
+    return pinned[0].version if pinned and "*" not in pinned[0].version else None
 
 
 def execute_run(
@@ -338,6 +349,17 @@ def execute_cell(
     return result, seen
 
 
+def matrix_of_run(folder: Path) -> Path | None:
+    """The matrix.yaml that a run was planned from, if it is still there.
+
+    Raises:
+        InputError: the folder is no run folder.
+        RunFolderError: it cannot be read.
+    """
+    path = Path(read_case(folder)[1].run.matrix)
+    return path if path.is_file() else None
+
+
 def judge_run(folder: Path, loaded: LoadedMatrix) -> Results:
     """Judge a run folder and write its reports into it.
 
@@ -346,7 +368,11 @@ def judge_run(folder: Path, loaded: LoadedMatrix) -> Results:
     """
     case, record = read_case(folder)
     run = case.run.model_copy(
-        update={"finished": case.run.finished or _now(), "matrix_sha256": loaded.sha256}
+        update={
+            "finished": case.run.finished or _now(),
+            "matrix_sha256": loaded.sha256,
+            "matrix": str(loaded.path),
+        }
     )
     results = judge(
         replace(case, run=run), loaded.matrix, lambda cell: record.repeat.get(cell.id, "")
@@ -392,6 +418,7 @@ def record_of(planned: Planned, folder: Path, jobs: int) -> RunRecord:
             platform=platform.platform(),
             command=["ort-ep-matrix", *sys.argv[1:]],
             jobs=jobs,
+            matrix=str(planned.ground.loaded.path),
         ),
         plugin=PluginResult(
             name=plugin.name,
@@ -412,7 +439,7 @@ def record_of(planned: Planned, folder: Path, jobs: int) -> RunRecord:
                 source=core.source,
                 error=core.error,
                 mode=plans[core.id].mode,
-                mode_rule=f"{plans[core.id].decision.rule}: {plans[core.id].decision.why}",
+                mode_rule=_mode_rule(plans[core.id], planned.selection),
             )
             for core in planned.cores
         ],
@@ -426,10 +453,12 @@ def _repeat_commands(planned: Planned) -> dict[str, str]:
     """Cell id to the command that repeats just that cell."""
     selection = planned.selection
     common = ["ort-ep-matrix", "run"]
-    if selection.matrix is not None:
-        common += ["--matrix", str(selection.matrix)]
+    matrix = planned.ground.loaded.path
+    # Paths are absolute, so that a command works in whatever folder it is pasted.
+    if matrix.resolve() != shipped_matrix().resolve():
+        common += ["--matrix", str(matrix)]
     if selection.plugin is not None:
-        common += ["--plugin", selection.plugin]
+        common += ["--plugin", _absolute(selection.plugin)]
     tail: list[str] = []
     if selection.iterations is not None:
         tail += ["--iterations", str(selection.iterations)]
@@ -455,6 +484,20 @@ def _repeat_commands(planned: Planned) -> dict[str, str]:
     }
 
 
+def _absolute(text: str) -> str:
+    """A path that exists as an absolute one; any other text as it is."""
+    path = Path(text)
+    return str(path.absolute()) if path.exists() else text
+
+
+def _mode_rule(plan: CorePlan, selection: Selection) -> str:
+    decision = plan.decision
+    rule = f"{decision.rule}: {decision.why}"
+    if selection.mode == "policy":
+        return rule
+    return f"--mode {selection.mode}; the policy says {decision.mode}, by {rule}"
+
+
 def _core_argument(core: Core, selectors: Sequence[str]) -> str:
     """What names a core to `--core`: what the user called it there, or its id in the matrix."""
     for text in selectors:
@@ -464,7 +507,7 @@ def _core_argument(core: Core, selectors: Sequence[str]) -> str:
         if not path.exists() or core.library is None:
             continue
         if core.library.is_relative_to(path.resolve()) or path.name in core.source:
-            return text
+            return _absolute(text)
     return core.id
 
 

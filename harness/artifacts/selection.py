@@ -57,7 +57,8 @@ def parse_selectors(selectors: Sequence[str]) -> Selection:
     A version wins over a file of the same name; write ./NAME for the file.
 
     Args:
-        selectors: a specifier (">=1.30"), a version ("1.29.0"), "installed", or the path of a core
+        selectors: a specifier (">=1.30"), a version ("1.29.0"; a minor such as "1.29" means all
+            of its releases), "installed", or the path of a core
             library, of a folder that holds one, or of a release archive.
 
     Raises:
@@ -95,6 +96,9 @@ def _specifier(text: str) -> SpecifierSet | None:
     if not text:
         return None
     try:
+        if re.fullmatch(r"v?\d+(\.\d+)?", text):
+            # A minor stands for all of its releases: that is how one speaks of them.
+            return SpecifierSet(f"=={text}.*")
         return SpecifierSet(f"=={text}" if re.match(r"v?\d", text) else text)
     except InvalidSpecifier:
         return None

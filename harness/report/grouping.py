@@ -16,10 +16,12 @@ from harness.results import AttemptResult, CellResult, Death, Results, Verdict
 
 __all__ = [
     "Cause",
+    "capture_lines",
     "causes",
     "core_names",
     "death_of",
     "expected_causes",
+    "mode_lines",
     "ordered_cells",
     "places",
     "scenario_names",
@@ -178,6 +180,33 @@ def places(cells: Iterable[CellResult], results: Results) -> tuple[str, ...]:
         f"{_cores_text(some_cores, cores)}: {_scenarios_text(some_scenarios, scenarios)}"
         for some_cores, some_scenarios in pairs
     )
+
+
+def capture_lines(results: Results) -> tuple[str, ...]:
+    """What capturing sessions did, a line for each of what cells counted alike."""
+    counted: dict[str, list[CellResult]] = {}
+    for cell in ordered_cells(results):
+        if cell.capture is not None:
+            seen = cell.capture
+            text = (
+                f"{seen.kernel_runs} of {seen.runs} runs executed the kernels, "
+                f"{seen.host_replays} were replays by the host"
+            )
+            counted.setdefault(text, []).append(cell)
+    every = core_names(results)
+    return tuple(
+        f"{_cores_text(list(dict.fromkeys(cell.core for cell in cells)), every)}: {text}"
+        for text, cells in counted.items()
+    )
+
+
+def mode_lines(results: Results) -> tuple[str, ...]:
+    """The mode of each core and why, a line for each of what was decided alike."""
+    decided: dict[str, list[str]] = {}
+    for core in results.cores:
+        decided.setdefault(f"{core.mode}: {core.mode_rule}", []).append(core.id)
+    every = core_names(results)
+    return tuple(f"{_cores_text(ids, every)}: {text}" for text, ids in decided.items())
 
 
 def _worst_attempt(cell: CellResult) -> AttemptResult | None:

@@ -46,6 +46,9 @@ def write_junit(results: Results, path: Path) -> None:
     root = JUnitXml("ort-ep-matrix")
     for name, members in cells.items():
         root.add_testsuite(_suite(name, facts.get(name), members, results))
+    summary = results.summary
+    if summary.outdated_expectations or summary.unmatched_expectations:
+        root.add_testsuite(_expectations(results))
     root.update_statistics()  # type: ignore[no-untyped-call]  # junitparser lacks the types
     buffer = io.BytesIO()
     root.write(buffer)
@@ -79,6 +82,22 @@ def _suite(
             suite.add_property(key, _safe(value))
     # All at once: adding one by one counts the suite anew each time.
     suite.add_testcases([_case(cell) for cell in cells])
+    return suite
+
+
+def _expectations(results: Results) -> Suite:
+    """What is wrong with expectations, so that a run that it makes red is red here too."""
+    suite = Suite("expectations")
+    cases = []
+    for kind, told in (
+        ("outdated", results.summary.outdated_expectations),
+        ("unmatched", results.summary.unmatched_expectations),
+    ):
+        for expectation in told:
+            case = TestCase(_safe(expectation), "matrix.yaml", 0.0)
+            case.result = [Failure(_safe(f"{kind} expectation: correct or remove it"), kind)]
+            cases.append(case)
+    suite.add_testcases(cases)
     return suite
 
 

@@ -45,6 +45,7 @@ class _Core:
         self.planned = planned
         self.outcomes: dict[str, str] = {}
         self.running: dict[str, None] = {}
+        self.tried: set[str] = set()
         self.begun: float | None = None
         self.ended: float | None = None
 
@@ -72,7 +73,9 @@ class Progress:
             state = self._cores.setdefault(core, _Core(0))
             if state.begun is None:
                 state.begun = time.monotonic()
-            state.running[cell_id] = None
+            # A core's host does one thing at a time: what began before has ended or is over.
+            state.running = {cell_id: None}
+            state.tried.add(cell_id)
             self._version += 1
 
     def finished(self, core: str, cell_id: str, outcome: str) -> None:
@@ -170,12 +173,15 @@ class Progress:
         return table
 
     def _row(self, core: str, state: _Core, now: float) -> tuple[Text | ProgressBar, ...]:
-        done = len(state.outcomes)
+        # What was begun before the present one is behind us, though not yet believed.
+        done = max(len(state.outcomes), len(state.tried) - len(state.running))
         told = Text(no_wrap=True, overflow="crop")
         for outcome, number in Counter(state.outcomes.values()).items():
             told.append(self._safe(f"{number} {outcome}", 40), style=_STYLES.get(outcome, ""))
             told.append("  ")
-        running = ", ".join(cell.removeprefix(f"{core}/") for cell in state.running)
+        running = ", ".join(
+            cell.removeprefix(f"{core}/").partition("/")[2] for cell in state.running
+        )
         told.append(self._safe(running, 200), style="dim")
         return (
             Text(self._safe(core, 24)),

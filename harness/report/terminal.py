@@ -21,10 +21,12 @@ from rich.text import Text
 from harness.report.grid import Column, Grid, Mark, grid_of, mark, marks_in
 from harness.report.grouping import (
     Cause,
+    capture_lines,
     causes,
     core_names,
     death_of,
     expected_causes,
+    mode_lines,
     places,
     shown_log,
 )
@@ -105,6 +107,8 @@ class _Page:
 def _identity(page: _Page, results: Results) -> None:
     plugin, cores = results.plugin, core_names(results)
     version = f" {plugin.version}" if plugin.version else " (version unknown)"
+    if plugin.version_seen and plugin.version_seen != plugin.version:
+        version += f" (its EP says {plugin.version_seen})"
     facts = f"{plugin.name}{version}, {plugin.ep_name or 'no EP seen'}"
     page.wrapped(
         "plugin", f"{one_line(facts, 200)}, sha256 {one_line(plugin.sha256[:12], 12)}", indent=0
@@ -120,6 +124,11 @@ def _identity(page: _Page, results: Results) -> None:
         rules = {core.mode_rule for core in results.cores if core.mode == modes[0]}
         why = f": {one_line(next(iter(rules)), 300)}" if len(rules) == 1 else ""
         page.wrapped("mode", f"{modes[0]} on every core{why}", indent=0)
+    else:
+        for line in mode_lines(results):
+            page.wrapped("mode", one_line(line, 300), indent=0)
+    if results.run.matrix:
+        page.line("matrix".ljust(_LABEL), (visible(results.run.matrix), "dim"))
     page.line()
 
 
@@ -258,6 +267,8 @@ def _legend(page: _Page, grid: Grid, results: Results) -> None:
             _why_expected(page, [c for c in expected if mark(c.example) == shown], results)
     if len(grid.modes) > 1:
         page.line("  ", ("se", "dim"), "  mode serialized    ", ("co", "dim"), "  mode concurrent")
+    for number, line in enumerate(capture_lines(results)):
+        page.wrapped("capture" if number == 0 else "", one_line(line), indent=3)
     page.line()
 
 
@@ -305,7 +316,7 @@ def _problem(page: _Page, number: int, cause: Cause, results: Results, run_folde
     page.wrapped("what", one_line(cell.detail) or "(no detail)")
     death = death_of(cell)
     if death is not None:
-        tail = last_lines(death.log_tail, 4, max(page.width - _LABEL - 6, 10))
+        tail = last_lines(death.log_tail, 8, max(page.width - _LABEL - 6, 10))
         for index, line in enumerate(tail):
             page.wrapped("log end" if index == 0 else "", f"| {line}", style="dim")
     if len(cause.cells) > 1:

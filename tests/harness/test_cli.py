@@ -496,16 +496,16 @@ def test_a_full_disk_ends_the_run_with_a_message(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("content", [None, "{}", "not json"])
+@pytest.mark.parametrize(("content", "code"), [(None, 2), ("{}", 3), ("not json", 3)])
 def test_what_is_no_run_folder_cannot_be_judged(
-    cli: Command, tmp_path: Path, content: str | None
+    cli: Command, tmp_path: Path, content: str | None, code: int
 ) -> None:
     if content is not None:
         (tmp_path / "run.json").write_text(content)
         (tmp_path / "observations.jsonl").touch()
     ended = cli("judge", "--matrix", str(TOP / "matrix.yaml"), str(tmp_path))
 
-    assert ended.code == 3
+    assert ended.code == code
     assert str(tmp_path) in ended.err
 
 
@@ -901,8 +901,10 @@ def test_a_host_that_is_killed_from_outside_costs_its_cell_alone(running: Runnin
     ended = running.end()
     done, hit = results_in(running.folder).cells
 
-    assert ended.code == 3
+    # What was seen counts, though it could not be seen again.
+    assert ended.code == 1
     assert done.verdict == "expected"
+    assert (hit.outcome, hit.reason, hit.verdict) == ("crashed", "SIGKILL", "unexpected")
     assert [attempt.reason for attempt in hit.attempts] == ["SIGKILL", "interrupted"]
     death = hit.attempts[0].death
     assert death is not None

@@ -171,7 +171,7 @@ def test_a_record_of_another_version_is_an_error(folder: Path, old: str, new: st
 def test_a_folder_that_lacks_a_file_is_no_run_folder(folder: Path, missing: str) -> None:
     (folder / missing).unlink()
 
-    with pytest.raises(RunFolderError, match=f"is not a run folder: .*{missing}"):
+    with pytest.raises(InputError, match=f"is not a run folder: .*{missing}"):
         read_case(folder)
 
 
@@ -179,7 +179,7 @@ def test_a_folder_in_place_of_a_file_is_told(folder: Path) -> None:
     (folder / RECORD).unlink()
     (folder / RECORD).mkdir()
 
-    with pytest.raises(RunFolderError, match="is not a run folder"):
+    with pytest.raises(RunFolderError, match="cannot be read: Is a directory"):
         read_case(folder)
 
 
@@ -243,7 +243,7 @@ def test_a_folder_that_is_gone_is_told_when_it_is_written_to(folder: Path) -> No
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from harness.errors import RunFolderError
+from harness.errors import InputError, RunFolderError
 from harness.store import recorder
 from tests.harness.samples import observation
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))

@@ -248,7 +248,7 @@ def test_each_cell_has_the_command_that_repeats_it(
     assert set(record.repeat) == {cell.id for cell in record.cells}
     for cell in record.cells:
         assert shlex.split(record.repeat[cell.id]) == [
-            "ort-ep-matrix", "run", "--matrix", "my matrix.yaml", "--plugin", "./a plugin.so",
+            "ort-ep-matrix", "run", "--plugin", "./a plugin.so",
             "--core", argument, "--scenario", cell.scenario, "--iterations", "3",
             "--mode", "concurrent", "--env", "A=x y", "--env", "B=$HOME",
         ]  # fmt: skip

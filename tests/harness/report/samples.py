@@ -297,7 +297,7 @@ def _cell(core: str, scenario: str) -> CellResult:
         replays = 0 if core < "1.26" else 19
         capture = Capture(runs=20, kernel_runs=20 - replays, host_replays=replays)
     cell = CellResult(
-        id=f"{core}/webgpu/serialized/{scenario}",
+        id=f"{core}/serialized/{scenario}",
         core=core,
         plugin="webgpu",
         mode="serialized",

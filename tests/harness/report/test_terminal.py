@@ -113,7 +113,7 @@ def test_modes_stand_in_a_line_of_their_own_only_when_they_differ() -> None:
     mixed = samples.run_of(
         c.model_copy(update={"mode": "concurrent"}) if c.core >= "1.31" else c for c in run.cells
     )
-    line = next(x for x in show(mixed).splitlines() if x.startswith("mode "))
+    line = next(x for x in show(mixed).splitlines() if x.split()[:2] == ["mode", "se"])
     assert line.split()[1:] == ["se"] * 8 + ["co"] * 3
 
 
