@@ -190,7 +190,7 @@ def capture_lines(results: Results) -> tuple[str, ...]:
             seen = cell.capture
             text = (
                 f"{seen.kernel_runs} of {seen.runs} runs executed the kernels, "
-                f"{seen.host_replays} were replays by the host"
+                f"{seen.host_replays} host replays"
             )
             counted.setdefault(text, []).append(cell)
     every = core_names(results)
