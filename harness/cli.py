@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -23,6 +25,7 @@ INTERRUPTED = 3
 def main() -> None:
     """Run a command and end the process with its exit code."""
     try:
+        _prepare()
         code = command_line.main(prog_name="ort-ep-matrix", standalone_mode=False)
     except HarnessError as error:
         _complain(error.message, error.hint)
@@ -41,7 +44,33 @@ def main() -> None:
         # code of something unexpected; nothing more can be told.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(HarnessError.exit_code)
+    except OSError as error:
+        _complain(f"{error.filename or 'The system'}: {error.strerror or error}.", "")
+        sys.exit(HarnessError.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _prepare() -> None:
+    """What holds for every command: how it is interrupted, and that its words are text.
+
+    Raises:
+        InputError: an argument is not text.
+    """
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), interrupt)
+    for argument in sys.argv[1:]:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise InputError(
+                f"The argument {argument!a} is not UTF-8 text.",
+                "Reports and their formats could not name it; rename the file or folder.",
+            ) from None
 
 
 def _complain(message: str, hint: str) -> None:
@@ -60,6 +89,15 @@ def _environment(
             raise click.BadParameter(f'"{text}" is not of the form NAME=VALUE', context, parameter)
         pairs[name] = value
     return pairs
+
+
+def _not_empty(
+    context: click.Context, parameter: click.Parameter, path: Path | None
+) -> Path | None:
+    # Of an empty text, Path makes the current folder.
+    if path is not None and str(path) == "." and "." not in sys.argv:
+        raise click.BadParameter("it is empty", context, parameter)
+    return path
 
 
 def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -139,6 +177,7 @@ def command_line() -> None:
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
+    callback=_not_empty,
     help="The run folder; reports/<time>-<plugin> if left out.",
 )
 def run(jobs: int | None, output: Path | None, **selection: Any) -> int:

@@ -13,6 +13,7 @@ import re
 import shutil
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from pathlib import Path
 from harness.artifacts.cores import Core
 from harness.artifacts.plugins import Plugin
 from harness.config import DeviceChoice, ProviderOptions, Rejection
+from harness.errors import RunFolderError
+from harness.files import open_regular
 from harness.host_process import HostJob, HostRun, HostTask, run_host
 from harness.outcome import AskedFor, Finding, classify, needs_repeat
 from harness.plan import Cell, CorePlan
@@ -31,6 +34,7 @@ __all__ = ["Progress", "Setting", "execute", "quiet"]
 _LOG_TAIL_BYTES = 4_000
 _LOG_KEPT_BYTES = 1_000_000
 _FATAL_LINES = 8
+STOPPED = "interrupted: the run was stopped"
 _CORE_NAME = re.compile(
     r"(lib)?onnxruntime(\.so(\.[\d.]+)?|(\.[\d.]+)?\.dylib|\.dll)", re.IGNORECASE
 )
@@ -111,6 +115,18 @@ def execute(plans: Sequence[CorePlan], cores: Sequence[Core], setting: Setting, 
 
 def _run_core(plan: CorePlan, core: Core, setting: Setting) -> None:
     drive = _Drive(plan, core, setting)
+    try:
+        _run_cells(drive, plan, core)
+    except RunFolderError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a fault of ours must not cost the other cores
+        traceback.print_exc()
+        for cell in plan.cells:
+            if not drive.is_finished(cell):
+                drive.give_up(cell, f"harness-error: {type(error).__name__}: {error}")
+
+
+def _run_cells(drive: _Drive, plan: CorePlan, core: Core) -> None:
     if core.library is None:
         for cell in plan.cells:
             drive.give_up(cell, f"core-unavailable: {core.error}")
@@ -124,8 +140,10 @@ def _run_core(plan: CorePlan, core: Core, setting: Setting) -> None:
             else:
                 suspects.append(cell)
     for cell in suspects:
-        drive.host([cell])
-        drive.finish(cell)
+        if cell.id in drive.host([cell]).findings:
+            drive.finish(cell)
+        else:
+            drive.give_up(cell, STOPPED)
 
 
 def _together(drive: _Drive, rest: list[Cell]) -> tuple[list[Cell], list[Cell]]:
@@ -183,6 +201,7 @@ class _Drive:
         self._asked = AskedFor(core.version, setting.plugin.sha256, setting.no_device_messages)
         self._attempts = dict.fromkeys((cell.id for cell in plan.cells), 0)
         self._failed_before: set[str] = set()
+        self._finished: set[str] = set()
         self._last: dict[str, Finding] = {}
         self._hosts = 0
 
@@ -192,11 +211,16 @@ class _Drive:
             for cell in cells:
                 last = self._last.get(cell.id)
                 if last is None or last.outcome != "not-run":
-                    self.give_up(cell, "interrupted: the run was stopped")
+                    self.give_up(cell, STOPPED)
             return _Seen(dict(self._last), clean=True, setup_failed=False)
         self._hosts += 1
         started, clock = _now(), time.monotonic()
         job = self._job(cells)
+        logs = {task.cell: task.log for task in job.tasks}
+        for log in logs.values():
+            # By us, since a host may create files with a mode that nobody can read.
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.touch()
         by_scenario = {cell.scenario: cell for cell in cells}
         run = run_host(
             job,
@@ -206,7 +230,6 @@ class _Drive:
             stop=self._setting.stop,
         )
         duration = time.monotonic() - clock
-        logs = {task.cell: task.log for task in job.tasks}
         findings = {}
         for cell in cells:
             observation = self._observe(run, cell, job, logs[cell.id], alone=len(cells) == 1)
@@ -231,6 +254,7 @@ class _Drive:
 
     def finish(self, cell: Cell) -> None:
         """Tell that nothing more is tried of a cell."""
+        self._finished.add(cell.id)
         outcome = self._last[cell.id].outcome
         if outcome == "passed" and cell.id in self._failed_before:
             outcome_text = "flaky"
@@ -238,8 +262,13 @@ class _Drive:
             outcome_text = outcome
         self._setting.progress.finished(self._core.id, cell.id, outcome_text)
 
+    def is_finished(self, cell: Cell) -> bool:
+        """Whether nothing more is tried of a cell."""
+        return cell.id in self._finished
+
     def give_up(self, cell: Cell, why: str) -> None:
         """Record that the harness could not try a cell."""
+        self._finished.add(cell.id)
         observation = Observation(
             cell=cell.id,
             attempt=self._next_attempt(cell),
@@ -307,20 +336,20 @@ class _Drive:
         end, report = run.end, run.reports.get(cell.scenario)
         hit = _hit(run)
         setup = _setup_failed(run)
-        if end is not None and end.how == "stopped":
-            infra: str | None = "interrupted: the run was stopped"
+        stopped = end is not None and end.how == "stopped"
+        if stopped and report is None and cell.scenario == run.running:
+            infra: str | None = STOPPED
         elif end is None:
             infra = f"host-start: {run.infra}"
         elif run.core_unusable is not None:
             infra = f"core-unusable: {run.core_unusable}"
         else:
             infra = None
-        if report is None and cell.scenario != hit and not setup and infra is None:
+        if report is None and infra is None and (stopped or (cell.scenario != hit and not setup)):
             return None
-        _trim(log)
-        tail_of = log if log.exists() else job.log
+        tail_of = log if _trim(log) else job.log
         death = None
-        if end is not None and infra is None and not end.clean:
+        if end is not None and infra is None and not end.clean and not stopped:
             at_exit = hit is None and not setup
             if setup or at_exit or cell.scenario == hit:
                 death = Death(
@@ -370,11 +399,11 @@ def _hit(run: HostRun) -> str | None:
 
 def _identity(run: HostRun, job: HostJob) -> HostIdentity:
     ready, torn_down = run.ready, run.torn_down
-    core_version = run.setup_failed.core_version if run.setup_failed else None
+    told = ready or run.setup_failed
     return HostIdentity(
-        core_version=ready.core_version if ready else core_version,
+        core_version=told.core_version if told else None,
         mapped=list(_roles(torn_down.mapped, job)) if torn_down else [],
-        plugin_sha256_before=ready.plugin_sha256_before if ready else None,
+        plugin_sha256_before=told.plugin_sha256_before if told else None,
         plugin_sha256_after=torn_down.plugin_sha256_after if torn_down else None,
         ep_devices=ready.ep_devices if ready else [],
         ep_name=ready.ep_name if ready else None,
@@ -406,30 +435,36 @@ def _file_name(text: str) -> str:
     return re.sub(r"[^\w.@+\[\]=-]", "_", text)
 
 
-def _trim(log: Path) -> None:
-    """Remove a log that nothing was written to; cut the middle out of one that was flooded."""
+def _trim(log: Path) -> bool:
+    """Remove a log that nothing was written to; cut the middle out of one that was flooded.
+
+    Returns:
+        Whether a log is left that can be read.
+    """
     try:
-        size = log.stat().st_size
-        if size == 0:
-            log.unlink()
-        if size <= 2 * _LOG_KEPT_BYTES:
-            return
-        with log.open("r+b") as file:
-            file.seek(size - _LOG_KEPT_BYTES)
-            end = file.read()
-            file.seek(_LOG_KEPT_BYTES)
-            file.write(f"\n… {size - 2 * _LOG_KEPT_BYTES} bytes cut here …\n".encode() + end)
-            file.truncate()
+        with os.fdopen(open_regular(log, os.O_RDWR), "r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size == 0:
+                log.unlink()
+                return False
+            if size > 2 * _LOG_KEPT_BYTES:
+                file.seek(size - _LOG_KEPT_BYTES)
+                end = file.read(_LOG_KEPT_BYTES)
+                file.seek(_LOG_KEPT_BYTES)
+                cut = f"\n… {size - 2 * _LOG_KEPT_BYTES} bytes cut here …\n".encode()
+                file.write(cut + end)
+                file.truncate()
+            return True
     except OSError:
-        return
+        return False
 
 
 def _tail(log: Path) -> str:
     try:
-        with log.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _LOG_TAIL_BYTES))
-            return _essence(file.read().decode("utf-8", "replace"))
+        with os.fdopen(open_regular(log), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _LOG_TAIL_BYTES))
+            return _essence(file.read(_LOG_TAIL_BYTES).decode("utf-8", "replace"))
     except OSError:
         return ""
 

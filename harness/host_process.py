@@ -32,6 +32,7 @@ _LAUNCH = [sys.executable, "-P", "-m", "harness.host"]
 _GRACE_S = 1.0
 _POLL_S = 0.25
 _STREAM_END_S = 1.0
+_STOPPED_S = 1.0
 _LONGEST_LINE = 4_000_000
 
 
@@ -86,6 +87,7 @@ class SetupFailed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     core_version: str
+    plugin_sha256_before: str | None
     error: NativeError
 
 
@@ -148,10 +150,11 @@ def run_host(
     """
     token = secrets.token_hex(16)
     run = HostRun()
-    job.log.parent.mkdir(parents=True, exist_ok=True)
-    job.scratch.mkdir(parents=True, exist_ok=True)
     blackbox = job.scratch / "blackbox"
     try:
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        job.log.touch()
+        job.scratch.mkdir(parents=True, exist_ok=True)
         process = start(_LAUNCH, {**job.environment, TOKEN_VARIABLE: token}, job.log, job.scratch)
     except OSError as error:
         run.infra = f"the host process could not be started: {error}"
@@ -206,7 +209,12 @@ def _converse(
     limit = job.setup_timeout_s
     deadline = time.monotonic() + limit
     number = 0
+    awake = time.monotonic()
     while True:
+        # Where we ourselves were stopped, the host is not to blame for the time.
+        lost = time.monotonic() - awake - _POLL_S
+        deadline += lost if lost > _STOPPED_S else 0.0
+        awake = time.monotonic()
         if stop is not None and stop.is_set():
             return "stopped", "the run was interrupted"
         try:
@@ -251,6 +259,9 @@ def _next_line(
     Raises:
         TimeoutError: the deadline has passed.
     """
+    # What was said in time is heard, however late we come to it.
+    with contextlib.suppress(queue.Empty):
+        return lines.get_nowait()
     remaining = deadline - time.monotonic()
     if remaining <= 0:
         raise TimeoutError
@@ -337,6 +348,8 @@ def _message(line: bytes, token: str, number: int) -> dict[str, Any] | None:
     """A line as a message; none if it is not the next one of our host."""
     try:
         message = json.loads(line)
+        if b"\\u" in line:
+            message = json.loads(json.dumps(message, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict) or message.pop("token", None) != token:

@@ -38,6 +38,7 @@ __all__ = [
     "describe_decision",
     "describe_lock",
     "downloads",
+    "endings",
     "show",
     "show_fetched",
     "side_by_side",
@@ -48,7 +49,10 @@ __all__ = [
 
 def console() -> Console:
     """The console of the process."""
-    return Console(highlight=False)
+    # A width of 0, which some terminals and tools say, would leave nothing of a report.
+    width = os.environ.get("COLUMNS", "")
+    unusable = width.lstrip("+-").isdigit() and int(width) <= 0
+    return Console(highlight=False, width=80 if unusable else None)
 
 
 def side_by_side() -> int:
@@ -114,6 +118,12 @@ def _short(name: str) -> str:
     return " ".join(parts[:2]) if name.endswith(".whl") else name
 
 
+def endings() -> list[signal.Signals]:
+    """The signals by which a person or a system ends a program, as far as there are any here."""
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
+
+
 @contextlib.contextmanager
 def stop_on_signal(stop: threading.Event) -> Iterator[None]:
     """The first interruption ends the run in order; a second one ends it at once."""
@@ -123,9 +133,7 @@ def stop_on_signal(stop: threading.Event) -> Iterator[None]:
             raise KeyboardInterrupt
         stop.set()
 
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    before = {number: signal.signal(number, interrupt) for number in endings()}
     try:
         yield
     finally:
@@ -145,8 +153,12 @@ def show(results: Results, console: Console, folder: Path) -> None:
     render(results, console, folder)
     summary_file = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary_file:
-        with open(summary_file, "a", encoding="utf-8") as file:  # noqa: PTH123 - append
-            file.write((folder / "summary.md").read_text(encoding="utf-8"))
+        try:
+            with open(summary_file, "a", encoding="utf-8") as file:  # noqa: PTH123 - append
+                file.write((folder / "summary.md").read_text(encoding="utf-8"))
+        except OSError as error:
+            # The run is what it is, whether or not the page of the CI step can be written.
+            sys.stderr.write(f"The step summary {summary_file} was not written: {error}\n")
 
 
 def show_fetched(plugin: Plugin, cores: Sequence[Core], console: Console) -> int:

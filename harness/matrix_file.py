@@ -59,6 +59,10 @@ def load(path: Path) -> LoadedMatrix:
         ConfigError: it cannot be read, is no YAML, or has an unknown, misspelt or wrong value.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(
+                f"{path} cannot be read: it is no file.", "Name a matrix.yaml with --matrix."
+            )
         raw = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -13,7 +13,7 @@ Reason codes, by outcome:
 * rejected: a reason of the `rejections` table
 * unsupported: `unsupported`
 * infra-error: `core-unavailable`, `core-unusable`, `host-start`, `scenario-error`,
-  `no-ep-device`
+  `no-ep-device`, `harness-error`
 * not-run: `interrupted`, `unconfirmed`
 """
 
@@ -58,6 +58,7 @@ _HINTS = {
     "at the end of the log.",
     "channel-lost": "Something closed or wrote to descriptors that are not its own.",
     "core-unavailable": "The other cores were tried without it.",
+    "harness-error": "This is a fault of ort-ep-matrix: please report it with the stack above.",
     "interrupted": "Run it again.",
     "unconfirmed": "Run it again.",
 }
@@ -85,6 +86,15 @@ class Finding:
     hint: str = ""
     shared: bool = False
     """Seen of the host as a whole: in a shared host it is not known whose doing it was."""
+
+
+_GONE = Finding(
+    "failed",
+    "plugin-changed",
+    "the plugin's file could not be read: it was moved or removed during the run",
+    "Something, perhaps the plugin itself, took the file away while it was in use; put it back.",
+    shared=True,
+)
 
 
 def classify(observation: Observation, asked: AskedFor, rejections: Sequence[Rejection]) -> Finding:
@@ -220,6 +230,8 @@ def _identity(observation: Observation, asked: AskedFor) -> Finding | None:
                 "Something wrote to the file while it was in use; the results are of no one file.",
                 shared=True,
             )
+    if observation.setup_error is not None and seen.plugin_sha256_before is None:
+        return _GONE
     if observation.report is not None and observation.clean_end:
         return _unseen(observation)
     return None
@@ -236,18 +248,8 @@ def _unseen(observation: Observation) -> Finding | None:
             return Finding(
                 "failed", f"wrong-{role}", f"the {role} that was asked for was not mapped"
             )
-    for when, digest in (
-        ("before", seen.plugin_sha256_before),
-        ("after", seen.plugin_sha256_after),
-    ):
-        if digest is None:
-            return Finding(
-                "failed",
-                "plugin-changed",
-                f"the plugin's file could not be read {when} the run",
-                "Something moved or removed the file while it was in use.",
-                shared=True,
-            )
+    if seen.plugin_sha256_before is None or seen.plugin_sha256_after is None:
+        return _GONE
     return None
 
 

@@ -117,7 +117,8 @@ def recorder(folder: Path) -> Callable[[Observation], None]:
 
     def record(observation: Observation) -> None:
         nonlocal failure
-        line = observation.model_dump_json().encode("utf-8", "backslashreplace") + b"\n"
+        # Half a character, should one come so far, is written as an escape and read again.
+        line = json.dumps(observation.model_dump()).encode() + b"\n"
         with lock:
             # What a kill or a full disk leaves is whole lines, and at most one torn last one.
             if failure is not None:
@@ -172,7 +173,35 @@ def read_case(folder: Path) -> tuple[Case, RunRecord]:
                 "The file was changed after the run, or comes from another version of "
                 "ort-ep-matrix.",
             ) from None
+    _check(folder, record, observations)
     return case_of(record, observations), record
+
+
+def _check(folder: Path, record: RunRecord, observations: Sequence[Observation]) -> None:
+    """A run folder that does not fit together was changed, and nothing can be said of it."""
+    cells = {cell.id: cell for cell in record.cells}
+    cores = {core.id for core in record.cores}
+    if not cells or len(cells) != len(record.cells):
+        wrong = "it plans no cell" if not cells else "it plans a cell twice"
+    elif any(cell.core not in cores for cell in record.cells):
+        wrong = "a cell is of a core that it does not have"
+    elif any(one.cell not in cells for one in observations):
+        wrong = "something was seen of a cell that it does not plan"
+    elif any(not _fits(one, cells[one.cell]) for one in observations):
+        wrong = "a report is not that of its cell"
+    else:
+        return
+    raise RunFolderError(
+        f"The run folder {folder} does not fit together: {wrong}.",
+        "It was changed after the run. Run the matrix again.",
+    )
+
+
+def _fits(observation: Observation, cell: Cell) -> bool:
+    report = observation.report
+    return report is None or (
+        report.scenario == cell.scenario and report.iterations_planned == cell.iterations
+    )
 
 
 def case_of(record: RunRecord, observations: Sequence[Observation]) -> Case:

@@ -29,6 +29,7 @@ from harness.artifacts.progress import no_progress
 from harness.config import PluginEntry
 from harness.errors import ConfigError, InputError, PluginError, SelectionError
 from harness.execute import Progress, Setting, execute, quiet
+from harness.files import existing_path
 from harness.host.scenario import Scenario, find_scenarios, scenario_packages
 from harness.judge import judge
 from harness.matrix_file import LoadedMatrix, find_matrix, load, shipped_matrix
@@ -125,7 +126,7 @@ def prepare(matrix: Path | None) -> Ground:
         InputError: an installed package brings scenarios that cannot be imported or that have the
             name of others.
     """
-    loaded = load((matrix or find_matrix(Path.cwd())).absolute())
+    loaded = _load_matrix(matrix)
     packages = scenario_packages()
     try:
         scenarios = find_scenarios(packages)
@@ -138,6 +139,17 @@ def prepare(matrix: Path | None) -> Ground:
     return Ground(
         loaded, read_lock(loaded.path.parent / LOCK_NAME), default_cache(), packages, scenarios
     )
+
+
+def _load_matrix(matrix: Path | None) -> LoadedMatrix:
+    """The matrix that the user named, or that of the working directory, or the shipped one."""
+    try:
+        return load((matrix or find_matrix(Path.cwd())).absolute())
+    except OSError as error:
+        raise InputError(
+            f"The working directory cannot be used: {error.strerror or error}.",
+            "Change to a folder that exists and that you may read.",
+        ) from None
 
 
 def plan_run(
@@ -264,7 +276,7 @@ def ask_policy(
         PluginError: the matrix has no such entry.
         InputError: a version is none, or the environment says what the policy does not know.
     """
-    loaded = load((matrix or find_matrix(Path.cwd())).absolute())
+    loaded = _load_matrix(matrix)
     entry = loaded.matrix.plugins.get(plugin)
     if entry is None:
         raise PluginError(
@@ -486,8 +498,8 @@ def _repeat_commands(planned: Planned) -> dict[str, str]:
 
 def _absolute(text: str) -> str:
     """A path that exists as an absolute one; any other text as it is."""
-    path = Path(text)
-    return str(path.absolute()) if path.exists() else text
+    path = existing_path(text)
+    return text if path is None else str(path.absolute())
 
 
 def _mode_rule(plan: CorePlan, selection: Selection) -> str:
@@ -501,10 +513,10 @@ def _mode_rule(plan: CorePlan, selection: Selection) -> str:
 def _core_argument(core: Core, selectors: Sequence[str]) -> str:
     """What names a core to `--core`: what the user called it there, or its id in the matrix."""
     for text in selectors:
-        path = Path(text)
+        path = existing_path(text)
         if text == "installed" and core.source.startswith("installed"):
             return text
-        if not path.exists() or core.library is None:
+        if path is None or core.library is None:
             continue
         if core.library.is_relative_to(path.resolve()) or path.name in core.source:
             return _absolute(text)

@@ -67,9 +67,17 @@ def default_cache(environ: Mapping[str, str] = os.environ) -> Cache:
     """The user's cache; the variable ORT_EP_MATRIX_CACHE chooses another folder."""
     chosen = environ.get(_ENVIRONMENT_VARIABLE)
     usual = platformdirs.user_cache_path("ort-ep-matrix", appauthor=False)
-    root = Path(chosen).expanduser() if chosen else usual
-    # A host reports the real path of a mapped file, which must be the one that it was told.
-    return Cache(root.resolve())
+    try:
+        root = Path(chosen).expanduser() if chosen else usual
+        # A host reports the real path of a mapped file, which must be the one that it was told.
+        resolved = root.resolve()
+        str(resolved).encode()
+    except (OSError, RuntimeError, UnicodeEncodeError) as error:
+        raise ArtifactError(
+            f"The cache {chosen or str(usual)!a} is no folder that can be used: {error}.",
+            f"Set {_ENVIRONMENT_VARIABLE} to another one.",
+        ) from None
+    return Cache(resolved)
 
 
 def hash_file(path: Path) -> str:

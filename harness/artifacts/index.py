@@ -20,6 +20,7 @@ from harness.artifacts.cache import Cache, write_bytes
 from harness.artifacts.network import Network, open_client
 from harness.artifacts.pipconfig import PipConfig, fingerprint
 from harness.artifacts.target import Target
+from harness.config import VersionText
 from harness.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Listing(_Value):
     schema_version: Literal[1] = 1
     package: str
     made: str
-    wheels: dict[str, tuple[WheelFile, ...]]
+    wheels: dict[VersionText, tuple[WheelFile, ...]]
 
 
 def listing(package: str, cache: Cache, network: Network, *, refresh: bool = False) -> Listing:

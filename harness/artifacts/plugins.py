@@ -29,6 +29,8 @@ from harness.artifacts.target import Target, current_target
 from harness.artifacts.unpacked import UnpackedWheel, obtain_unpacked
 from harness.config import Matrix, PluginEntry
 from harness.errors import PluginError
+from harness.files import existing_path
+from harness.quoting import shown
 
 __all__ = ["Plugin", "resolve_plugin"]
 
@@ -111,6 +113,8 @@ def resolve_plugin(
         ArtifactError: it could not be fetched, or what is cached was changed.
     """
     asked = matrix.plugin if text is None else text.strip()
+    if text is not None and not asked:
+        raise PluginError("--plugin names nothing: it is empty.", _entries(matrix))
     if not asked:
         raise PluginError(
             "No plugin was named, and the matrix has no default one.",
@@ -153,14 +157,14 @@ def _of_entry(name: str, entry: PluginEntry, base: Path, around: _Around) -> _Fo
 
 
 def _bare(text: str, matrix: Matrix, around: _Around) -> _Found:
-    path = Path(text).expanduser()
-    if path.exists():
+    path = existing_path(text)
+    if path is not None:
         return _of_path(path, around)
     close = difflib.get_close_matches(text, matrix.plugins, n=1, cutoff=0.6)
     perhaps = f'Perhaps you meant the entry "{close[0]}"?' if close else _entries(matrix)
     if _looks_like_path(text):
         raise PluginError(
-            f'--plugin "{text}" was taken for a path, and {path.absolute()} does not exist.',
+            f'--plugin "{shown(text)}" was taken for a path, and there is nothing there.',
             perhaps,
         )
     try:

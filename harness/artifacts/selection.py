@@ -11,6 +11,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from harness.errors import SelectionError
+from harness.files import existing_path
 
 __all__ = ["Selection", "VersionSelector", "parse_selectors", "pins"]
 
@@ -73,8 +74,8 @@ def parse_selectors(selectors: Sequence[str]) -> Selection:
             installed = True
         elif specifier is not None:
             versions.append(VersionSelector(text, specifier))
-        elif text and Path(text).expanduser().exists():
-            paths.append(Path(text).expanduser().absolute())
+        elif (path := existing_path(text)) is not None:
+            paths.append(path.absolute())
         else:
             raise SelectionError(
                 f'--core "{text}" is no version, no specifier, and no path that exists.',

@@ -8,6 +8,7 @@ engine reads it after a death.
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,13 @@ class BlackBox:
 def read_blackbox(path: Path) -> LastSeen:
     """What a host was last seen doing; phase `start` if it left no whole black box."""
     try:
-        raw = path.read_bytes()
+        # The plugin may have put a pipe or a link in its place.
+        careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, os.O_RDONLY | careful | getattr(os, "O_BINARY", 0))
+        try:
+            raw = os.read(descriptor, _LAYOUT.size + 1)
+        finally:
+            os.close(descriptor)
     except OSError:
         raw = b""
     if len(raw) != _LAYOUT.size:

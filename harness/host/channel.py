@@ -38,7 +38,8 @@ class Channel:
     def send(self, event: str, **fields: Any) -> None:
         """Send a message; if the channel is gone, end the process."""
         message = {"token": self._token, "number": self._sent, "event": event, **fields}
-        data = json.dumps(message).encode() + b"\n"
+        # Half a character, which a path or an error may hold, is none for the engine.
+        data = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         try:
             while data:
                 data = data[os.write(self._report, data) :]
@@ -66,11 +67,14 @@ def open_channel() -> Channel:
 
 
 def log_to(path: Path) -> None:
-    """Send what this process prints, from whatever code, to a file."""
+    """Send what this process prints, from whatever code, to a file that the engine has made."""
     sys.stdout.flush()
     sys.stderr.flush()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        log = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        # Whatever was put in its place: what is printed goes where it went before.
+        return
     for standard in (1, 2):
         os.dup2(log, standard)
     if log not in (1, 2):

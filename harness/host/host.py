@@ -48,6 +48,7 @@ FLOAT32: np.dtype[Any] = np.dtype(np.float32)
 
 _FAILURES_KEPT = 5
 _VALUES_SHOWN = 16
+_LONGEST_MESSAGE = 4_000
 
 
 class UnsupportedError(Exception):
@@ -320,7 +321,7 @@ def run_scenario(host: Host, function: Any) -> dict[str, Any]:
         }
     except NativeCallError as failure:
         error = native_error(failure, host.record.iteration)
-    except Exception as failure:  # noqa: BLE001 - whatever a scenario raises is reported as data
+    except BaseException as failure:  # noqa: BLE001 - whatever a scenario raises is data
         import traceback
 
         traceback.print_exc()
@@ -328,8 +329,7 @@ def run_scenario(host: Host, function: Any) -> dict[str, Any]:
             "kind": "python",
             "function": type(failure).__name__,
             "code": "",
-            # Half a character, which Python may hold, is none in the message.
-            "message": str(failure).encode("utf-8", "backslashreplace").decode(),
+            "message": _message_of(failure),
             "iteration": host.record.iteration,
         }
     record = host.record
@@ -346,13 +346,22 @@ def run_scenario(host: Host, function: Any) -> dict[str, Any]:
     }
 
 
+def _message_of(failure: BaseException) -> str:
+    """What an exception says, cut; half a character, which Python may hold, as an escape."""
+    try:
+        text = str(failure)
+    except Exception:  # noqa: BLE001 - an exception may fail to say what it is
+        text = "(it cannot be told)"
+    return text[:_LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()
+
+
 def native_error(failure: NativeCallError, iteration: int | None = None) -> dict[str, Any]:
     """A native failure as data."""
     return {
         "kind": "native",
         "function": failure.function,
         "code": failure.code,
-        "message": failure.message,
+        "message": failure.message[:_LONGEST_MESSAGE],
         "iteration": iteration,
     }
 

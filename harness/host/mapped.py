@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 import sys
 from pathlib import Path
 
 __all__ = ["mapped_files", "parse_proc_maps"]
 
 
+# How the kernel writes a line end within a path.
+_OCTAL = re.compile(r"\\(012)")
+
+
 def mapped_files(platform: str = sys.platform) -> list[str]:
     """The paths of all files mapped into this process, each once, in order of address."""
     if platform == "linux":
-        return parse_proc_maps(
-            Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-        )
+        return parse_proc_maps(os.fsdecode(Path("/proc/self/maps").read_bytes()))
     if platform == "darwin":
         return _dyld_images()
     import psutil
@@ -25,10 +29,12 @@ def mapped_files(platform: str = sys.platform) -> list[str]:
 def parse_proc_maps(text: str) -> list[str]:
     """The file paths of the lines of a `/proc/<pid>/maps`."""
     paths: dict[str, None] = {}
-    for line in text.splitlines():
+    # By line ends alone: a path may hold whatever else Python takes for one.
+    for line in text.split("\n"):
         fields = line.split(maxsplit=5)
         if len(fields) == 6 and fields[5].startswith("/"):
-            paths[fields[5].removesuffix(" (deleted)")] = None
+            path = fields[5].removesuffix(" (deleted)")
+            paths[_OCTAL.sub(lambda code: chr(int(code[1], 8)), path)] = None
     return list(paths)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import hashlib
 import os
 import tempfile
@@ -28,23 +30,39 @@ class Model:
     build: Callable[[Model], bytes]
 
     def load(self, cache: Path) -> bytes:
-        """Its bytes, from the cache or newly built into it.
+        """Its bytes, from the cache or newly built; a cache that cannot be used is done without.
 
         Args:
-            cache: a folder; files in it are named by the source that builds them.
+            cache: a folder. A file in it is named by the source that built it and by its own
+                content, so that one that was changed is seen and built anew.
         """
         source = Path(cast(FunctionType, self.build).__code__.co_filename)
-        key = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
-        path = cache / f"{self.name}-{key}.onnx"
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            pass
+        stem = f"{self.name}-{_digest(source.read_bytes())}"
+        for path in sorted(cache.glob(f"{glob.escape(stem)}-*.onnx")):
+            try:
+                cached = path.read_bytes()
+                if path.stem == f"{stem}-{_digest(cached)}":
+                    return cached
+                path.unlink()
+            except OSError:
+                continue
         built = self.build(self)
-        cache.mkdir(parents=True, exist_ok=True)
-        # Hosts that start together may build the same model: each writes its own file whole.
-        handle, temporary = tempfile.mkstemp(dir=cache, suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            file.write(built)
-        Path(temporary).replace(path)
+        with contextlib.suppress(OSError):
+            _keep(cache, f"{stem}-{_digest(built)}.onnx", built)
         return built
+
+
+def _keep(cache: Path, name: str, content: bytes) -> None:
+    """Put a file into the cache, whole or not at all."""
+    cache.mkdir(parents=True, exist_ok=True)
+    # Hosts that start together may build the same model: each writes its own file whole.
+    handle, temporary = tempfile.mkstemp(dir=cache, suffix=".part")
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(temporary).replace(cache / name)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]

@@ -93,7 +93,12 @@ def _set_up(job: dict[str, Any], channel: Channel, box: BlackBox, scope: Scope) 
         registration = register_plugin(api, scope, env, job["registration_name"], job["plugin"])
         appeared = [d for d in ep_devices(api, env) if d.pointer not in known]
     except NativeCallError as failure:
-        channel.send("setup-failed", core_version=api.core_version, error=native_error(failure))
+        channel.send(
+            "setup-failed",
+            core_version=api.core_version,
+            plugin_sha256_before=before,
+            error=native_error(failure),
+        )
         return None
     device = _choose(appeared, job["ep_name"], job["device_type"], job["device_index"])
     channel.send(

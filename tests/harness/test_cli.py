@@ -945,3 +945,32 @@ def test_a_reader_that_has_gone_costs_no_traceback(host_environment: Mapping[str
 
     assert "Traceback" not in done.stderr
     assert done.returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["plan", "--plugin", "/" + "a" * 5000], 2, "there is nothing there"),
+        (["plan", "--core", "a" * 5000], 2, "no path that exists"),
+        (["plan", "--plugin", " "], 2, "it is empty"),
+        (["run", "--output", ""], 2, "it is empty"),
+        (["plan", "--plugin", "a\udcff"], 2, "not UTF-8 text"),
+        (["plan", "--matrix", "/dev/zero"], 2, "it is no file"),
+    ],
+)
+def test_odd_arguments_are_the_users_input(
+    cli: Command, arguments: list[str], code: int, told: str
+) -> None:
+    ended = cli(*arguments)
+
+    assert (ended.code, "Traceback" in ended.err) == (code, False)
+    assert told in ended.err
+
+
+def test_a_working_directory_that_is_gone_is_told(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    script = f"mkdir {gone} && cd {gone} && rmdir {gone} && {sys.executable} -m harness plan"
+    ended = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 2
+    assert "working directory cannot be used" in ended.stderr

@@ -51,7 +51,7 @@ def work(*names):
 
 ALL = ("copy/a", "copy/b")
 SETUP_FAILED = (
-    "job(); say('setup-failed', core_version='1',"
+    "job(); say('setup-failed', core_version='1', plugin_sha256_before=None,"
     " error=dict(kind='native', function='f', code='FAIL', message='m'))"
 )
 

@@ -82,7 +82,7 @@ def test_a_link_to_a_core_or_plugin_is_the_file_that_it_leads_to(lab: Lab) -> No
 @pytest.mark.parametrize(
     ("name", "ends"),
     [
-        ("rogue/sys-exit", ("crashed", "exited-early")),
+        ("rogue/sys-exit", ("infra-error", "scenario-error")),
         ("rogue/threads", ("crashed", "SIGABRT")),
         ("rogue/wiped", ("crashed", "SIGKILL")),
     ],

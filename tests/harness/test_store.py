@@ -273,3 +273,29 @@ def test_a_full_disk_is_told_and_what_was_recorded_before_is_kept(folder: Path) 
     # The second does not come after the torn line, though there is room again.
     assert done.stdout.count("observations.jsonl cannot be written: File too large.") == 2
     assert [one.attempt for one in seen_in(folder)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"cells": [', '"cells": [], "run_": [', "cannot be read"),
+        ('"core": "', '"core": "9.', "a core that it does not have"),
+    ],
+)
+def test_a_record_that_does_not_fit_together_is_an_error(
+    folder: Path, old: str, new: str, told: str
+) -> None:
+    path = folder / RECORD
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+    with pytest.raises(RunFolderError, match=told):
+        read_case(folder)
+
+
+def test_what_was_seen_of_an_unknown_cell_is_an_error(folder: Path) -> None:
+    recorder(folder)(observation(cell="9.9.9/serialized/copy/cpu-io"))
+
+    with pytest.raises(RunFolderError, match="of a cell that it does not plan"):
+        read_case(folder)

@@ -234,3 +234,39 @@ def _flushing() -> None:
 def changes(host: Host, change: Callable[[], object]) -> None:
     _work(host)
     change()
+
+
+def _put_a_pipe_for(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@scenario("rogue/log-pipe", why="A pipe stands in the place of the log.")
+def log_pipe(_host: Host) -> None:
+    _put_a_pipe_for(Path(f"/proc/self/fd/{2}").readlink())
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@scenario("rogue/box-pipe", why="A pipe stands in the place of the black box.")
+def box_pipe(host: Host) -> None:
+    _put_a_pipe_for(host.scratch / "blackbox")
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class _UntellableError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+
+@scenario(
+    "rogue/raising",
+    why="What a scenario raises is odd.",
+    cases={
+        "half-character": RuntimeError("\udcff"),
+        "huge": RuntimeError("x" * 6_000_000),
+        "untellable": _UntellableError(),
+        "interrupt": KeyboardInterrupt(),
+    },
+)
+def raising(_host: Host, error: BaseException) -> None:
+    raise error

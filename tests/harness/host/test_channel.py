@@ -107,7 +107,9 @@ def test_a_channel_that_is_gone_ends_the_host() -> None:
 
 
 def test_output_goes_to_one_log_and_then_to_another(tmp_path: Path) -> None:
-    first, second = tmp_path / "a" / "1.log", tmp_path / "a" / "2.log"
+    first, second = tmp_path / "1.log", tmp_path / "2.log"
+    first.touch()
+    second.touch()
     _, errors, status = host(
         f"""
 channel.receive_job()

@@ -53,3 +53,10 @@ def test_a_library_that_is_loaded_and_then_removed_is_still_seen(tmp_path: Path)
 
     assert str(library) not in before
     assert str(library) in mapped_files()
+
+
+def test_a_path_may_hold_what_python_takes_for_a_line_end() -> None:
+    line = "7f0000000000-7f0000001000 r--p 00000000 08:02 7 "
+    text = f"{line}/a\\012b/\x0bc\u2028d.so\n{line}/e\x85f.so (deleted)\n"
+
+    assert parse_proc_maps(text) == ["/a\nb/\x0bc\u2028d.so", "/e\x85f.so"]

@@ -180,3 +180,23 @@ def test_two_processes_may_build_a_model_at_once(tmp_path: Path) -> None:
     assert sorted(answers.get(timeout=5)[1] for _ in workers) == [500_000, 500_000]
     (file,) = (tmp_path / "cache").iterdir()
     assert file.read_bytes() == b"whole" * 100_000
+
+
+@pytest.mark.parametrize("damage", [b"", b"on", b"twe", b"another model"])
+def test_a_damaged_model_is_built_anew(package: Path, tmp_path: Path, damage: bytes) -> None:
+    model = model_in(package, tmp_path / "log", "one")
+    cache = tmp_path / "cache"
+    model.load(cache)
+    (kept,) = cache.iterdir()
+    kept.write_bytes(damage)
+
+    assert model.load(cache) == b"one"
+    assert [file.read_bytes() for file in cache.iterdir()] == [b"one"]
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(package: Path, tmp_path: Path) -> None:
+    model = model_in(package, tmp_path / "log", "one")
+    in_the_way = tmp_path / "cache"
+    in_the_way.write_text("a file")
+
+    assert model.load(in_the_way) == b"one"
