@@ -30,6 +30,7 @@ from harness.config import PluginEntry
 from harness.errors import ConfigError, InputError, PluginError, SelectionError
 from harness.execute import Progress, Setting, execute, quiet
 from harness.files import existing_path
+from harness.host.lean import lean_numpy
 from harness.host.scenario import Scenario, find_scenarios, scenario_packages
 from harness.judge import judge
 from harness.matrix_file import LoadedMatrix, find_matrix, load, shipped_matrix
@@ -129,7 +130,8 @@ def prepare(matrix: Path | None) -> Ground:
     loaded = _load_matrix(matrix)
     packages = scenario_packages()
     try:
-        scenarios = find_scenarios(packages)
+        with lean_numpy():
+            scenarios = find_scenarios(packages)
     except (ImportError, ValueError) as error:
         raise InputError(
             f"The scenarios of the installed packages cannot be used: {error}.",
