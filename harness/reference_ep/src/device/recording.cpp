@@ -1,0 +1,174 @@
+#include "device/recording.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "device/device.h"
+#include "device/failure.h"
+
+namespace reference {
+
+void Command::execute() const {
+  std::vector<Region> regions;
+  regions.reserve(operands.size());
+  for (const Operand& operand : operands) regions.push_back(operand.region);
+  work(regions);
+}
+
+bool same_work(const Graph& captured, const Graph& asked) {
+  if (captured.size() != asked.size()) return false;
+  // Passing memory may lie elsewhere, as long as what reads it follows what wrote it.
+  std::vector<std::pair<Region, Region>> passing;
+  const auto known = [&](const Region& a, const Region& b) {
+    return std::find_if(passing.begin(), passing.end(), [&](const auto& pair) {
+      return pair.first.same_place(a) || pair.second.same_place(b);
+    });
+  };
+  for (std::size_t i = 0; i < captured.size(); ++i) {
+    const auto& one = captured[i].operands;
+    const auto& other = asked[i].operands;
+    if (captured[i].program != asked[i].program || one.size() != other.size()) return false;
+    for (std::size_t k = 0; k < one.size(); ++k) {
+      const Region& a = one[k].region;
+      const Region& b = other[k].region;
+      if (a.bytes != b.bytes || one[k].role != other[k].role) return false;
+      if (one[k].role == Role::cleared) continue;
+      auto pair = known(a, b);
+      if (one[k].role == Role::passing) {
+        for (; pair != passing.end(); pair = known(a, b)) passing.erase(pair);
+        passing.emplace_back(a, b);
+      } else if (pair == passing.end() ? !a.same_place(b)
+                                       : !pair->first.same_place(a) || !pair->second.same_place(b)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+Recording::~Recording() {
+  for (const auto& [id, graph] : graphs_) device_.unhold(graph);
+}
+
+void Recording::settle(const Command& command) {
+  // Before our own lock: two recordings that wait for each other's memory must not hold theirs.
+  for (const Operand& operand : command.operands) device_.settle(operand.region, this);
+}
+
+void Recording::record(Command command) {
+  settle(command);
+  const std::lock_guard<std::mutex> guard(lock_);
+  device_.mark_pending(command.operands, shared_from_this());
+  if (run_ == Run::plain) {
+    commands_.push_back(std::move(command));
+    return;
+  }
+  asked_.push_back(std::move(command));
+  if (run_ == Run::replayed) run_ = Run::capturing;  // it asks for more than the graph had
+  if (run_ == Run::capturing) resolve_run();
+}
+
+void Recording::record_copy(Command command) {
+  settle(command);
+  const std::lock_guard<std::mutex> guard(lock_);
+  device_.mark_pending(command.operands, shared_from_this());
+  resolve_run();
+  commands_.push_back(std::move(command));
+}
+
+void Recording::submit() {
+  const std::lock_guard<std::mutex> guard(lock_);
+  resolve_run();
+  for (const Command& command : commands_) command.execute();
+  device_.unmark_pending(commands_, this);
+  device_.unmark_pending(asked_, this);
+  commands_.clear();
+}
+
+// What the run asked for, as far as it is known, goes to the commands: as it was captured if that
+// is the same, and else as it was asked.
+void Recording::resolve_run() {
+  if (run_ == Run::replaying) {
+    const Graph& graph = graphs_[run_id_];
+    if (asked_.empty()) return;
+    if (same_work(graph, asked_)) {
+      commands_.insert(commands_.end(), graph.begin(), graph.end());
+      handed_ = asked_.size();
+      run_ = Run::replayed;
+      return;
+    }
+    run_ = Run::capturing;
+  }
+  for (; handed_ < asked_.size(); ++handed_) commands_.push_back(asked_[handed_]);
+}
+
+void Recording::begin_capture(int id) {
+  const std::lock_guard<std::mutex> guard(lock_);
+  asked_.clear();
+  handed_ = 0;
+  run_id_ = id;
+  run_ = graphs_.count(id) != 0 ? Run::replaying : Run::capturing;
+}
+
+void Recording::end_capture(bool complete) {
+  {
+    const std::lock_guard<std::mutex> guard(lock_);
+    resolve_run();
+    if (run_ == Run::capturing && complete) store(run_id_, asked_);
+    run_ = Run::plain;
+  }
+  submit();
+  const std::lock_guard<std::mutex> guard(lock_);
+  asked_.clear();
+  handed_ = 0;
+}
+
+void Recording::store(int id, Graph graph) {
+  device_.hold(graph);
+  const auto known = graphs_.find(id);
+  if (known != graphs_.end()) {
+    device_.unhold(known->second);
+    known->second = std::move(graph);
+  } else {
+    graphs_.emplace(id, std::move(graph));
+  }
+}
+
+bool Recording::captured(int id) const {
+  const std::lock_guard<std::mutex> guard(lock_);
+  return graphs_.count(id) != 0;
+}
+
+void Recording::replay(int id) {
+  Graph graph;
+  {
+    const std::lock_guard<std::mutex> guard(lock_);
+    const auto found = graphs_.find(id);
+    if (found == graphs_.end())
+      throw Failure(Code::invalid_argument, "no captured graph " + std::to_string(id));
+    graph = found->second;
+  }
+  for (Command& command : graph) {
+    settle(command);
+    const std::lock_guard<std::mutex> guard(lock_);
+    device_.mark_pending(command.operands, shared_from_this());
+    commands_.push_back(std::move(command));
+  }
+  submit();
+}
+
+void Recording::release(int id) {
+  const std::lock_guard<std::mutex> guard(lock_);
+  const auto found = graphs_.find(id);
+  if (found == graphs_.end()) return;
+  device_.unhold(found->second);
+  graphs_.erase(found);
+}
+
+void Recording::release_all() {
+  const std::lock_guard<std::mutex> guard(lock_);
+  for (const auto& [id, graph] : graphs_) device_.unhold(graph);
+  graphs_.clear();
+}
+
+}  // namespace reference

@@ -1,0 +1,32 @@
+#include "host/ort.h"
+
+namespace reference {
+
+void Host::check(OrtStatus* status) const {
+  if (status == nullptr) return;
+  const int code = api->GetErrorCode(status);
+  const std::string message = api->GetErrorMessage(status);
+  api->ReleaseStatus(status);
+  throw Failure(static_cast<Code>(code), message);
+}
+
+OrtStatus* Host::status(Code code, const char* message) const {
+  return api->CreateStatus(static_cast<int>(code), message);
+}
+
+Host negotiate(const OrtApiBase& base) {
+  Host host;
+  host.version = base.GetVersionString();
+  for (std::uint32_t level = newest_level; level >= oldest_level; --level) {
+    host.api = base.GetApi(level);
+    if (host.api == nullptr) continue;
+    host.ep_api = host.api->GetEpApi();
+    host.level = level;
+    return host;
+  }
+  throw Failure(Code::not_implemented,
+                "ORT " + host.version + " offers no API level from " +
+                    std::to_string(oldest_level) + " on");
+}
+
+}  // namespace reference
