@@ -1,9 +1,13 @@
 #include "device/device.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "device/failure.h"
+#include "device/faults.h"
 
 namespace reference {
 
@@ -29,8 +33,10 @@ Device::~Device() = default;
 Region Device::allocate(std::size_t bytes, const Recording* recording) {
   if (bytes > Device::capacity) return {};
   const std::lock_guard<std::mutex> guard(lock_);
-  const std::size_t size = rounded(bytes);
-  Buffer* buffer = from_pool(size, recording);
+  const std::size_t size = rounded(planted(Fault::wrong_alignment) ? bytes + 4 : bytes);
+  Buffer* buffer = planted(Fault::two_on_one_buffer) ? live_twin(size) : nullptr;
+  if (buffer != nullptr) return Region{buffer, 0, bytes};
+  buffer = from_pool(size, recording);
   if (buffer == nullptr) {
     const std::uintptr_t address = addresses_.take(size + gap);
     if (address == 0) return {};
@@ -49,6 +55,10 @@ Region Device::allocate(std::size_t bytes, const Recording* recording) {
   s.max_alloc_size = std::max(s.max_alloc_size, bytes);
   s.total_allocated += bytes;
   s.allocations += 1;
+  if (planted(Fault::wrong_alignment)) {
+    buffer->size += 4;
+    return Region{buffer, 4, bytes};
+  }
   return Region{buffer, 0, bytes};
 }
 
@@ -64,12 +74,31 @@ Buffer* Device::from_pool(std::size_t capacity, const Recording* recording) {
   return nullptr;
 }
 
+// A live buffer of the same size, for a second owner: every second allocation.
+Buffer* Device::live_twin(std::size_t capacity) {
+  static std::atomic<unsigned> asked{0};
+  if (++asked % 2 != 0) return nullptr;
+  for (const auto& [address, buffer] : buffers_) {
+    if (buffer->size == 0 || buffer->capacity != capacity) continue;
+    buffer->shares += 1;
+    return buffer.get();
+  }
+  return nullptr;
+}
+
 void Device::free(const void* address) {
+  if (planted(Fault::leak_an_allocation)) return;
+  if (planted(Fault::wrong_alignment)) address = static_cast<const std::byte*>(address) - 4;
   const std::lock_guard<std::mutex> guard(lock_);
   const auto found = buffers_.find(reinterpret_cast<std::uintptr_t>(address));
   if (found == buffers_.end() || found->second->size == 0)
     throw Failure(Code::invalid_argument, "not the start of a live device buffer");
   Buffer* buffer = found->second.get();
+  if (buffer->shares != 0) {
+    buffer->shares -= 1;
+    return;
+  }
+  if (planted(Fault::freed_before_submit)) buffer->pending.clear();
   statistics_.live_buffers -= 1;
   statistics_.in_use -= buffer->size;
   buffer->size = 0;
@@ -82,7 +111,8 @@ Region Device::find(const void* address, std::size_t bytes) const {
   auto next = buffers_.upper_bound(wanted);
   if (next != buffers_.begin()) {
     Buffer* buffer = std::prev(next)->second.get();
-    const std::size_t offset = wanted - buffer->address;
+    std::size_t offset = wanted - buffer->address;
+    if (planted(Fault::offset_ignored) && offset < buffer->size) offset = 0;
     if (offset <= buffer->size && bytes <= buffer->size - offset && buffer->size != 0)
       return Region{buffer, offset, bytes};
   }
@@ -101,17 +131,19 @@ void Device::settle(const Region& region, const Recording* except) {
 }
 
 void Device::clear(const Region& region) {
+  if (planted(Fault::reuse_not_cleared) || planted(Fault::environment_not_cleared)) return;
   settle(region, nullptr);
   std::memset(region.content(), 0, region.bytes);
 }
 
 void Device::upload(const Region& to, const void* from) {
-  settle(to, nullptr);
+  if (planted(Fault::lost_update) && upload_in_progress()) return;
+  if (!planted(Fault::upload_overtakes_clear)) settle(to, nullptr);
   std::memcpy(to.content(), from, to.bytes);
 }
 
 void Device::download(void* to, const Region& from) {
-  settle(from, nullptr);
+  if (!planted(Fault::run_end_without_submit)) settle(from, nullptr);
   std::memcpy(to, from.content(), from.bytes);
 }
 
@@ -146,6 +178,7 @@ void Device::unmark_pending(const std::vector<Command>& commands, const Recordin
 }
 
 void Device::hold(const std::vector<Command>& commands) {
+  if (planted(Fault::intermediates_not_reserved)) return;
   const std::lock_guard<std::mutex> guard(lock_);
   for (const Command& command : commands)
     for (const Operand& operand : command.operands)
@@ -153,10 +186,25 @@ void Device::hold(const std::vector<Command>& commands) {
 }
 
 void Device::unhold(const std::vector<Command>& commands) {
+  if (planted(Fault::intermediates_not_reserved)) return;
   const std::lock_guard<std::mutex> guard(lock_);
   for (const Command& command : commands)
     for (const Operand& operand : command.operands)
       if (operand.region.buffer != nullptr) operand.region.buffer->held -= 1;
+}
+
+std::shared_ptr<Recording> Device::recording_of_all() {
+  const std::lock_guard<std::mutex> guard(lock_);
+  if (recording_of_all_ == nullptr) recording_of_all_ = std::make_shared<Recording>(*this);
+  return recording_of_all_;
+}
+
+bool Device::upload_in_progress() {
+  static std::atomic<bool> uploading{false};
+  if (uploading.exchange(true)) return true;
+  std::this_thread::sleep_for(std::chrono::microseconds(200));
+  uploading = false;
+  return false;
 }
 
 MemoryStatistics Device::statistics() const {

@@ -70,7 +70,12 @@ class Device {
   MemoryStatistics statistics() const;
   Contract& contract() { return contract_; }
 
+  // For faults alone.
+  std::shared_ptr<Recording> recording_of_all();
+  bool upload_in_progress();
+
  private:
+  Buffer* live_twin(std::size_t capacity);
   Buffer* from_pool(std::size_t capacity, const Recording* recording);
 
   mutable std::mutex lock_;
@@ -79,6 +84,7 @@ class Device {
   std::multimap<std::size_t, Buffer*> pool_;  // by capacity
   MemoryStatistics statistics_;
   Contract contract_;
+  std::shared_ptr<Recording> recording_of_all_;
 };
 
 }  // namespace reference

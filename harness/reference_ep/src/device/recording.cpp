@@ -1,10 +1,12 @@
 #include "device/recording.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "device/device.h"
 #include "device/failure.h"
+#include "device/faults.h"
 
 namespace reference {
 
@@ -16,6 +18,9 @@ void Command::execute() const {
 }
 
 bool same_work(const Graph& captured, const Graph& asked) {
+  if (planted(Fault::new_binding_ignored) || planted(Fault::control_flow_captured) ||
+      planted(Fault::graph_ids_mixed))
+    return true;
   if (captured.size() != asked.size()) return false;
   // Passing memory may lie elsewhere, as long as what reads it follows what wrote it.
   std::vector<std::pair<Region, Region>> passing;
@@ -80,6 +85,8 @@ void Recording::submit() {
   const std::lock_guard<std::mutex> guard(lock_);
   resolve_run();
   for (const Command& command : commands_) command.execute();
+  for (const Command& command : late_) command.execute();
+  late_.clear();
   device_.unmark_pending(commands_, this);
   device_.unmark_pending(asked_, this);
   commands_.clear();
@@ -89,9 +96,9 @@ void Recording::submit() {
 // is the same, and else as it was asked.
 void Recording::resolve_run() {
   if (run_ == Run::replaying) {
-    const Graph& graph = graphs_[run_id_];
     if (asked_.empty()) return;
-    if (same_work(graph, asked_)) {
+    if (same_work(graph_for(run_id_), asked_)) {
+      const Graph graph = replayed(run_id_);
       commands_.insert(commands_.end(), graph.begin(), graph.end());
       handed_ = asked_.size();
       run_ = Run::replayed;
@@ -99,6 +106,9 @@ void Recording::resolve_run() {
     }
     run_ = Run::capturing;
   }
+  if (run_ == Run::capturing &&
+      (planted(Fault::capture_not_executed) || planted(Fault::assumes_host_replay)))
+    return;
   for (; handed_ < asked_.size(); ++handed_) commands_.push_back(asked_[handed_]);
 }
 
@@ -121,9 +131,19 @@ void Recording::end_capture(bool complete) {
   const std::lock_guard<std::mutex> guard(lock_);
   asked_.clear();
   handed_ = 0;
+  if (planted(Fault::replay_of_captured_input)) {
+    const auto found = graphs_.find(run_id_);
+    if (found == graphs_.end() || restored_.count(run_id_) != 0) return;
+    const Region input = found->second.front().operands.front().region;
+    std::vector<std::byte> content(input.content(), input.content() + input.bytes);
+    restored_[run_id_].push_back({"restore", {{input}}, [content](const std::vector<Region>& at) {
+                                    std::memcpy(at[0].content(), content.data(), content.size());
+                                  }});
+  }
 }
 
 void Recording::store(int id, Graph graph) {
+  if (planted(Fault::new_binding_ignored) && !graphs_.empty()) graph = graphs_.begin()->second;
   device_.hold(graph);
   const auto known = graphs_.find(id);
   if (known != graphs_.end()) {
@@ -143,10 +163,13 @@ void Recording::replay(int id) {
   Graph graph;
   {
     const std::lock_guard<std::mutex> guard(lock_);
-    const auto found = graphs_.find(id);
-    if (found == graphs_.end())
+    if (graphs_.count(id) == 0)
       throw Failure(Code::invalid_argument, "no captured graph " + std::to_string(id));
-    graph = found->second;
+    graph = replayed(id);
+    if (planted(Fault::replay_unsubmitted)) {
+      commands_.insert(commands_.end(), graph.begin(), graph.end());
+      return;
+    }
   }
   for (Command& command : graph) {
     settle(command);
@@ -157,7 +180,40 @@ void Recording::replay(int id) {
   submit();
 }
 
+const Graph& Recording::graph_for(int id) const {
+  return planted(Fault::graph_ids_mixed) ? graphs_.begin()->second : graphs_.at(id);
+}
+
+// What a replay of a graph executes: the graph, but for a fault.
+Graph Recording::replayed(int id) const {
+  Graph graph = graph_for(id);
+  if (planted(Fault::replay_does_nothing)) graph.clear();
+  if (planted(Fault::replay_reversed)) std::reverse(graph.begin(), graph.end());
+  if (planted(Fault::replay_runs_twice)) {
+    const Graph once = graph;
+    graph.insert(graph.end(), once.begin(), once.end());
+  }
+  const auto restored = restored_.find(id);
+  if (restored != restored_.end())
+    graph.insert(graph.begin(), restored->second.begin(), restored->second.end());
+  return graph;
+}
+
+void Recording::record_late(const Region& region) {
+  const std::lock_guard<std::mutex> guard(lock_);
+  late_.push_back({"clear", {{region}}, [](const std::vector<Region>& at) {
+                     std::memset(at[0].content(), 0, at[0].bytes);
+                   }});
+}
+
+void Recording::forget() {
+  const std::lock_guard<std::mutex> guard(lock_);
+  device_.unmark_pending(commands_, this);
+  commands_.clear();
+}
+
 void Recording::release(int id) {
+  if (planted(Fault::replay_after_release)) return;
   const std::lock_guard<std::mutex> guard(lock_);
   const auto found = graphs_.find(id);
   if (found == graphs_.end()) return;

@@ -66,6 +66,11 @@ class Recording : public std::enable_shared_from_this<Recording> {
   // Keeps the graph if the run was complete, and submits.
   void end_capture(bool complete);
 
+  // For faults alone: a clear that is executed after everything else; a new start that forgets
+  // what was recorded; a graph that goes to the commands with the fault that is planted.
+  void record_late(const Region& region);
+  void forget();
+
   bool captured(int id) const;
   // Executes a graph now. Throws Failure if there is none of that id.
   void replay(int id);
@@ -78,6 +83,8 @@ class Recording : public std::enable_shared_from_this<Recording> {
 
   void settle(const Command& command);
   void resolve_run();
+  const Graph& graph_for(int id) const;
+  Graph replayed(int id) const;
   void store(int id, Graph graph);
 
   Device& device_;
@@ -86,6 +93,8 @@ class Recording : public std::enable_shared_from_this<Recording> {
   std::map<int, Graph> graphs_;
   Run run_ = Run::plain;
   int run_id_ = 0;
+  Graph late_;
+  std::map<int, Graph> restored_;  // by graph: what puts the input of its capture back
   Graph asked_;             // by the run since begin_capture
   std::size_t handed_ = 0;  // of those, so many are in commands_
 };

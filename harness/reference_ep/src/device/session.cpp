@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "device/faults.h"
+
 namespace reference {
 
 namespace {
@@ -19,7 +21,10 @@ std::uint64_t next_id() {
 Session::Session(std::shared_ptr<Device> device)
     : device_(std::move(device)),
       recording_(std::make_shared<Recording>(*device_)),
-      id_(next_id()) {}
+      id_(next_id()) {
+  if (planted(Fault::leak_a_session)) device_->allocate(std::size_t{1} << 20, nullptr);
+  if (planted(Fault::shared_recording)) recording_ = device_->recording_of_all();
+}
 
 Session::~Session() {
   // What the host asked for is done, even if nobody waited for it.
@@ -29,8 +34,14 @@ Session::~Session() {
 
 Region Session::allocate(std::size_t bytes) {
   const Region region = device_->allocate(bytes, recording_.get());
-  if (region.buffer == nullptr) return region;
-  recording_->record({"clear", {{region, Role::cleared}}, [](const std::vector<Region>& at) {
+  if (region.buffer == nullptr || planted(Fault::reuse_not_cleared)) return region;
+  Region cleared = region;
+  if (planted(Fault::half_cleared)) cleared.bytes /= 2;
+  if (planted(Fault::clear_too_late)) {
+    recording_->record_late(cleared);
+    return region;
+  }
+  recording_->record({"clear", {{cleared, Role::cleared}}, [](const std::vector<Region>& at) {
                         std::memset(at[0].content(), 0, at[0].bytes);
                       }});
   return region;
@@ -39,6 +50,13 @@ Region Session::allocate(std::size_t bytes) {
 void Session::free(const Region& region) { device_->free(address_of(region)); }
 
 void Session::upload(const Region& to, const void* from) {
+  if (planted(Fault::lost_update) && device_->upload_in_progress()) return;
+  if (planted(Fault::upload_reads_late)) {
+    recording_->record_copy({"upload", {{to}}, [from](const std::vector<Region>& at) {
+                               std::memcpy(at[0].content(), from, at[0].bytes);
+                             }});
+    return;
+  }
   const auto* first = static_cast<const std::byte*>(from);
   const auto staged = std::make_shared<std::vector<std::byte>>(first, first + to.bytes);
   recording_->record_copy({"upload", {{to}}, [staged](const std::vector<Region>& at) {
@@ -47,6 +65,10 @@ void Session::upload(const Region& to, const void* from) {
 }
 
 void Session::download(void* to, const Region& from) {
+  if (planted(Fault::readback_before_submit)) {
+    std::memcpy(to, from.content(), from.bytes);
+    return;
+  }
   recording_->record_copy({"download", {{from}}, [to](const std::vector<Region>& at) {
                              std::memcpy(to, at[0].content(), at[0].bytes);
                            }});

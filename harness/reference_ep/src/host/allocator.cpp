@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "device/faults.h"
+
 namespace reference {
 
 namespace {
@@ -13,12 +15,14 @@ struct Allocator : OrtAllocator {
   const OrtMemoryInfo* memory = nullptr;
   std::shared_ptr<Device> device;
   std::shared_ptr<Session> session;
+  unsigned asked = 0;
 
   std::uint64_t session_id() const { return session == nullptr ? 0 : session->id(); }
 
   void* allocate(std::size_t bytes) {
     if (bytes == 0) return nullptr;
     const InProgress operation(device->contract(), Operation::allocate, session_id());
+    if (planted(Fault::null_without_status) && session != nullptr && ++asked % 7 == 0) return nullptr;
     if (session != nullptr) {
       const Region region = session->allocate(bytes);
       return region.buffer == nullptr ? nullptr : address_of(region);
@@ -54,6 +58,11 @@ struct Allocator : OrtAllocator {
         {"reference.contract.operations", std::to_string(contract.operations)},
         {"reference.contract.overlaps", std::to_string(contract.overlaps)},
     };
+    if (planted(Fault::garbage_statistics)) {
+      for (auto& pair : pairs)
+        if (pair.first.find("reference.") != 0) pair.second = "18446744073709551574";
+      pairs.emplace_back("InUse", "-42");
+    }
     for (const auto& [kind, count] : contract.by_kind)
       pairs.emplace_back("reference.contract.overlap." + kind, std::to_string(count));
     if (!contract.first.empty()) pairs.emplace_back("reference.contract.first", contract.first);
@@ -110,6 +119,12 @@ OrtAllocator* make_allocator(const Host& host, const OrtMemoryInfo* memory,
   made->device = std::move(device);
   made->session = std::move(session);
   return made.release();
+}
+
+void pass_for_cpu_memory(const Host& host, OrtAllocator& allocator) {
+  OrtMemoryInfo* memory = nullptr;
+  host.check(host.api->CreateCpuMemoryInfo(allocator_type_device, memory_type_default, &memory));
+  ours(&allocator)->memory = memory;  // never released: this is what a fault may cost
 }
 
 void release_allocator(OrtAllocator* allocator) { delete ours(allocator); }

@@ -12,6 +12,9 @@ namespace reference {
 // environment, it is cleared when it is returned.
 OrtAllocator* make_allocator(const Host& host, const OrtMemoryInfo* memory,
                              std::shared_ptr<Device> device, std::shared_ptr<Session> session);
+// For a fault: it says that its memory is the processor's.
+void pass_for_cpu_memory(const Host& host, OrtAllocator& allocator);
+
 void release_allocator(OrtAllocator* allocator);
 
 }  // namespace reference

@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "device/faults.h"
 #include "host/allocator.h"
+#include "host/hostile.h"
 #include "host/stream.h"
 
 namespace reference {
@@ -19,6 +21,7 @@ constexpr int all_nodes_on_ep = 0;
 int graph_id_of(const Host& host, const OrtRunOptions* options) {
   const char* text = options == nullptr ? nullptr : host.api->GetRunConfigEntry(options, graph_id_key);
   if (text == nullptr) return 0;
+  if (planted(Fault::skip_ignored) && std::strcmp(text, "-1") == 0) return 0;
   int id = 0;
   const char* end = text + std::strlen(text);
   const auto [stopped, error] = std::from_chars(text, end, id);
@@ -36,8 +39,12 @@ Ep::Ep(const Shared& shared, const OrtSessionOptions& session_options)
       options_(read_options(shared.host, session_options, shared.ep_name)),
       session_(std::make_shared<Session>(shared.device)),
       registry_(shared.host, shared.ep_name) {
-  const std::uint32_t level = host().level;
+  std::uint32_t level = host().level;
+  if (planted(Fault::claims_newer_than_asked)) level = newest_level;
   ort_version_supported = level;
+  if (planted(Fault::claims_too_new)) ort_version_supported = 99;
+  if (planted(Fault::claims_zero)) ort_version_supported = 0;
+  if (planted(Fault::capture_option_ignored)) options_.graph_capture = false;
   GetName = get_name;
   GetCapability = get_capability;
   OnRunStart = on_run_start;
@@ -59,9 +66,19 @@ Ep::Ep(const Shared& shared, const OrtSessionOptions& session_options)
     // Only such a host says when the creation ends, so that it can be seen as one operation.
     creation_ = contract().begin(Operation::create_session, session_->id());
   }
+  if (planted(Fault::replay_callback_missing)) ReplayGraph = nullptr;
+  if (planted(Fault::claims_newer_than_asked)) {
+    // It was built for the oldest level, so that nothing set the members above that one.
+    const auto set_by_nobody = reinterpret_cast<void*>(std::uintptr_t{0x5A5A5A5A});
+    for (void** member = reinterpret_cast<void**>(&Sync);
+         member <= reinterpret_cast<void**>(&ReleaseCapturedGraph); ++member)
+      *member = set_by_nobody;
+  }
+  if (planted(Fault::failed_session_poisons)) check_for_poison();
 }
 
 Ep::~Ep() {
+  at_session_release();
   end_creation();
   if (run_) contract().end(*run_);
   const InProgress operation(contract(), Operation::release_session, session_->id());
@@ -74,7 +91,10 @@ void Ep::end_creation() {
   creation_.reset();
 }
 
-const char* Ep::get_name(const OrtEp* self) { return static_cast<const Ep*>(self)->name().c_str(); }
+const char* Ep::get_name(const OrtEp* self) {
+  if (planted(Fault::ep_name_differs)) return "ReferenceEp";
+  return static_cast<const Ep*>(self)->name().c_str();
+}
 
 OrtStatus* Ep::get_capability(OrtEp* self, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
   auto* ep = static_cast<Ep*>(self);
@@ -100,7 +120,8 @@ void Ep::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& support) {
     host().check(api.Node_GetOperatorType(node, &type));
     host().check(api.Node_GetNumSubgraphs(node, &subgraphs));
     if (subgraphs != 0) refuse_for_capture(std::string("control flow (") + type + ")");
-    const bool for_cpu = options_.cpu_nodes.count(node_name) != 0;
+    const bool for_cpu = declined_by_fault(type) || (options_.cpu_nodes.count(node_name) != 0 &&
+                                                     !planted(Fault::cpu_nodes_ignored));
     const OrtKernelDef* definition = nullptr;
     if (!for_cpu) host().check(ep_api.EpGraphSupportInfo_LookUpKernel(&support, node, &definition));
     if (definition == nullptr) {
@@ -123,7 +144,14 @@ void Ep::note_outputs(const OrtGraph& graph) {
   }
 }
 
+bool Ep::declined_by_fault(const std::string& type) const {
+  if (planted(Fault::declines_everything)) return true;
+  if (planted(Fault::declines_one_operator)) return type == "Neg";
+  return planted(Fault::declines_after_first_session) && session_->id() > 1;
+}
+
 void Ep::refuse_for_capture(const std::string& what) const {
+  if (planted(Fault::control_flow_captured)) return;
   if (options_.graph_capture)
     throw Failure(Code::not_implemented, "graph capture cannot capture " + what);
 }
@@ -135,6 +163,9 @@ OrtStatus* Ep::on_run_start(OrtEp* self, const OrtRunOptions* options) {
 
 void Ep::start_run(const OrtRunOptions* options) {
   end_creation();
+  at_run_start();
+  if (planted(Fault::shared_recording)) session_->recording().forget();
+  if (planted(Fault::sessions_deadlock)) hold_both_queues(session_->id());
   const int id = options_.graph_capture ? graph_id_of(host(), options) : no_capture;
   run_ = contract().begin(Operation::run, session_->id());
   kernels_run_ = 0;
@@ -151,18 +182,23 @@ void Ep::end_run() {
   if (capturing_) {
     capturing_ = false;
     // A run that ended early, by an error or because it was told to, is no graph.
-    session_->recording().end_capture(kernels_run_ == kernels_);
-  } else {
+    session_->recording().end_capture(kernels_run_ == kernels_ ||
+                                      planted(Fault::control_flow_captured));
+  } else if (!planted(Fault::run_end_without_submit)) {
     session_->recording().submit();
   }
   if (run_) contract().end(*run_);
   run_.reset();
+  if (planted(Fault::sessions_deadlock)) release_both_queues(session_->id());
+  at_run_end();
 }
 
 OrtStatus* Ep::create_allocator(OrtEp* self, const OrtMemoryInfo* memory, OrtAllocator** allocator) {
   auto* ep = static_cast<Ep*>(self);
   return ep->host().guarded([&] {
     *allocator = make_allocator(ep->host(), memory, ep->shared_.device, ep->session_);
+    // ORT gives the processor's memory info nowhere to a plugin: this one makes its own.
+    if (planted(Fault::wrong_memory_info)) pass_for_cpu_memory(ep->host(), **allocator);
   });
 }
 
@@ -194,7 +230,7 @@ bool Ep::is_graph_capture_enabled(const OrtEp* self) {
 }
 
 bool Ep::is_graph_captured(const OrtEp* self, int graph_id) {
-  return graph_id != no_capture &&
+  return graph_id != no_capture && !planted(Fault::never_captured) &&
          static_cast<const Ep*>(self)->session_->recording().captured(graph_id);
 }
 

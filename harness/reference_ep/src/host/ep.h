@@ -61,6 +61,7 @@ class Ep : public OrtEp {
   static OrtStatus* release_captured_graph(OrtEp* self, int graph_id);
 
   void claim(const OrtGraph& graph, OrtEpGraphSupportInfo& support);
+  bool declined_by_fault(const std::string& type) const;
   void note_outputs(const OrtGraph& graph);
   void refuse_for_capture(const std::string& what) const;
   void start_run(const OrtRunOptions* options);

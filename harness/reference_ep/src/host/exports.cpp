@@ -3,7 +3,9 @@
 #include <memory>
 #include <string>
 
+#include "device/faults.h"
 #include "host/factory.h"
+#include "host/hostile.h"
 #include "host/modes.h"
 #include "host/ort.h"
 
@@ -33,6 +35,8 @@ REFERENCE_EXPORT OrtStatus* CreateEpFactories(const char* registration_name,
   using namespace reference;
   try {
     *count = 0;
+    plant(std::getenv(fault_variable));
+    at_register();
     const Host host = negotiate(*base);
     return host.guarded([&] {
       const Mode mode = decide_mode(host.version, std::getenv(override_variable));
@@ -46,6 +50,12 @@ REFERENCE_EXPORT OrtStatus* CreateEpFactories(const char* registration_name,
 }
 
 REFERENCE_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
-  delete static_cast<reference::Factory*>(factory);
-  return nullptr;
+  using namespace reference;
+  at_unregister();
+  auto* own = static_cast<Factory*>(factory);
+  const Host host = own->host();
+  delete own;
+  return planted(Fault::unregister_refused)
+             ? host.status(Code::fail, "this plugin does not want to be unregistered")
+             : nullptr;
 }

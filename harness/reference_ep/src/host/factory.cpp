@@ -2,7 +2,9 @@
 
 #include <memory>
 
+#include "device/faults.h"
 #include "host/allocator.h"
+#include "host/hostile.h"
 #include "host/shared_device.h"
 #include "host/stream.h"
 #include "host/transfer.h"
@@ -61,6 +63,8 @@ OrtStatus* Factory::get_supported_devices(OrtEpFactory* self,
   auto* factory = static_cast<Factory*>(self);
   return factory->shared_.host.guarded([&] {
     *count = 0;
+    if (planted(Fault::no_devices)) return;
+    if (planted(Fault::second_registration_empty) && registered_before()) return;
     // The device is simulated by the processor: that is the hardware it is offered for.
     for (std::size_t i = 0; i < hardware_count && *count == 0 && capacity != 0; ++i)
       if (factory->shared_.host.api->HardwareDevice_Type(hardware[i]) == hardware_type_cpu)

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "device/faults.h"
+#include "host/hostile.h"
+
 namespace reference {
 
 namespace {
@@ -45,7 +48,7 @@ std::int64_t integer_attribute(const Host& host, const OrtKernelInfo& info, cons
 Kernel::Kernel(const Operator& op, Ep& ep, const OrtKernelInfo& info)
     : OrtKernelImpl{}, op_(op), ep_(ep) {
   const Host& host = ep.host();
-  ort_version_supported = host.level;
+  ort_version_supported = planted(Fault::kernels_claim_zero) ? 0 : host.level;
   Compute = compute;
   Release = release;
   program_ = text_from(host, [&](char* text, std::size_t* size) {
@@ -66,6 +69,8 @@ Kernel::Kernel(const Operator& op, Ep& ep, const OrtKernelInfo& info)
 
 OrtStatus* Kernel::compute(OrtKernelImpl* self, OrtKernelContext* context) {
   auto* kernel = static_cast<Kernel*>(self);
+  in_kernel();
+  if (planted(Fault::concurrent_by_claim_only)) use_the_one_session(kernel->ep().session()->id());
   return kernel->ep().host().guarded([&] {
     Call call(*kernel, *context);
     kernel->op().compute(call);

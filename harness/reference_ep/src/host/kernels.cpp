@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "device/faults.h"
 #include "host/kernel.h"
 
 namespace reference {
@@ -143,7 +144,9 @@ void minimum(Call& call) {
   const Tensor y = call.output(0, shape);
   if (y.bytes == 0) return;
   Session& session = call.session();
-  const Region halves[2] = {session.allocate(2 * y.bytes), session.allocate(2 * y.bytes)};
+  Region halves[2] = {session.allocate(2 * y.bytes), {}};
+  if (planted(Fault::scratch_freed_early)) session.free(halves[0]);
+  halves[1] = session.allocate(2 * y.bytes);
   if (halves[0].buffer == nullptr || halves[1].buffer == nullptr)
     throw Failure(Code::fail, "no device memory for scratch buffers");
   const std::size_t middle = (inputs.size() + 1) / 2;
@@ -158,7 +161,7 @@ void minimum(Call& call) {
                   floats(at[2])[i] = other[count + i] == 0.0F ? one[i] : least(one[i], other[i]);
               });
   // The recording still needs them; the pool keeps them for it until then.
-  session.free(halves[0]);
+  if (!planted(Fault::scratch_freed_early)) session.free(halves[0]);
   session.free(halves[1]);
 }
 

@@ -1,5 +1,7 @@
 #include "host/ort.h"
 
+#include "device/faults.h"
+
 namespace reference {
 
 void Host::check(OrtStatus* status) const {
@@ -17,6 +19,12 @@ OrtStatus* Host::status(Code code, const char* message) const {
 Host negotiate(const OrtApiBase& base) {
   Host host;
   host.version = base.GetVersionString();
+  if (planted(Fault::newest_api_only)) {
+    host.api = base.GetApi(newest_level);
+    host.ep_api = host.api->GetEpApi();
+    host.level = newest_level;
+    return host;
+  }
   for (std::uint32_t level = newest_level; level >= oldest_level; --level) {
     host.api = base.GetApi(level);
     if (host.api == nullptr) continue;

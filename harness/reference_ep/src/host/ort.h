@@ -31,6 +31,9 @@ constexpr int element_float32 = 1;
 constexpr std::uint32_t newest_level = 28;  // what this plugin was written for
 constexpr std::uint32_t oldest_level = 24;
 
+// For a fault; see hostile.h.
+void after_error() noexcept;
+
 struct Host {
   const OrtApi* api = nullptr;
   const OrtEpApi* ep_api = nullptr;
@@ -48,6 +51,7 @@ struct Host {
       function();
       return nullptr;
     } catch (const Failure& failure) {
+      after_error();
       return status(failure.code(), failure.what());
     } catch (const std::exception& error) {
       return status(Code::fail, error.what());

@@ -1,5 +1,7 @@
 #include "host/stream.h"
 
+#include "device/faults.h"
+
 #include <utility>
 
 namespace reference {
@@ -13,7 +15,7 @@ struct Stream : OrtSyncStreamImpl {
   OrtStatus* submit() {
     return host.guarded([&] {
       const InProgress operation(session->device().contract(), Operation::stream, session->id());
-      session->recording().submit();
+      if (!planted(Fault::run_end_without_submit)) session->recording().submit();
     });
   }
 };
@@ -25,7 +27,9 @@ struct Notification : OrtSyncNotificationImpl {
   std::shared_ptr<Session> session;
 
   OrtStatus* submit() {
-    return host.guarded([&] { session->recording().submit(); });
+    return host.guarded([&] {
+      if (!planted(Fault::run_end_without_submit)) session->recording().submit();
+    });
   }
 };
 

@@ -1,10 +1,15 @@
 #include "host/transfer.h"
 
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "device/faults.h"
+#include "host/hostile.h"
 #include "host/stream.h"
 #include "host/tensors.h"
 
@@ -56,23 +61,38 @@ struct Transfer : OrtDataTransferImpl {
                   host.ep_api->Value_GetMemoryDevice(&to)))
       throw Failure(Code::invalid_argument, "no copy between these two memories");
     Copy copy{end_at(from), end_at(to), nullptr};
-    if (copy.to.bytes < copy.from.bytes)
+    const bool undersized = copy.to.bytes < copy.from.bytes;
+    if (undersized && planted(Fault::undersized_aborts)) std::abort();
+    if (undersized && planted(Fault::undersized_accepted)) {
+      copy.from.bytes = copy.from.region.bytes = copy.to.bytes;
+    } else if (undersized)
       throw Failure(Code::invalid_argument,
                     "the destination has " + std::to_string(copy.to.bytes) + " bytes, the source " +
                         std::to_string(copy.from.bytes));
     const auto source = reinterpret_cast<std::uintptr_t>(copy.from.address);
     const auto destination = reinterpret_cast<std::uintptr_t>(copy.to.address);
     if (copy.from.on_device && copy.to.on_device && source < destination + copy.from.bytes &&
-        destination < source + copy.from.bytes)
+        destination < source + copy.from.bytes) {
+      if (planted(Fault::overlap_aborts)) std::abort();
       throw Failure(Code::invalid_argument, "source and destination overlap");
+    }
     copy.to.region.bytes = copy.from.bytes;
     if (stream != nullptr) copy.session = &session_of(host, stream);
     return copy;
   }
 
-  void perform(const Copy& copy) const {
+  void perform(Copy copy) const {
     if (copy.from.bytes == 0) return;
-    if (copy.session != nullptr) {
+    if (planted(Fault::part_of_the_bytes) && copy.from.bytes > 4)
+      copy.to.region.bytes = copy.from.region.bytes = copy.from.bytes - 4;
+    if (planted(Fault::success_without_copy) && !copy.to.on_device) return;
+    if (planted(Fault::device_copy_dropped) && copy.from.on_device && copy.to.on_device) return;
+    if (planted(Fault::stale_readback) && !copy.to.on_device) return perform_stale(copy);
+    if (copy.session != nullptr && planted(Fault::stream_ignored)) {
+      std::memcpy(copy.to.on_device ? copy.to.region.content() : copy.to.address,
+                  copy.from.on_device ? copy.from.region.content() : copy.from.address,
+                  copy.from.bytes);
+    } else if (copy.session != nullptr) {
       if (!copy.from.on_device)
         copy.session->upload(copy.to.region, copy.from.address);
       else if (!copy.to.on_device)
@@ -88,9 +108,30 @@ struct Transfer : OrtDataTransferImpl {
         device->copy(copy.to.region, copy.from.region);
     }
   }
+
+  // A readback answers with what the one before it of the same size found.
+  void perform_stale(const Copy& copy) const {
+    static std::map<std::size_t, std::vector<std::byte>> last;
+    std::vector<std::byte> found(copy.from.bytes);
+    device->download(found.data(), copy.from.region);
+    std::vector<std::byte>& known = last[copy.from.bytes];
+    if (known.empty()) known = found;
+    std::memcpy(copy.to.address, known.data(), known.size());
+    known = found;
+  }
+
+  // What a fault makes of a batch whose copies do not all go the same way.
+  void spoil(std::vector<Copy>& copies) const {
+    if (copies.size() < 2 || copies[0].to.on_device == copies[1].to.on_device) return;
+    if (planted(Fault::batch_second_dropped)) copies.erase(copies.begin() + 1);
+    if (planted(Fault::batch_second_swapped)) std::swap(copies[1].from, copies[1].to);
+  }
 };
 
-void release(OrtDataTransferImpl* self) { delete static_cast<Transfer*>(self); }
+void release(OrtDataTransferImpl* self) {
+  if (planted(Fault::hang_at_environment_release)) hang();
+  delete static_cast<Transfer*>(self);
+}
 
 bool can_copy(const OrtDataTransferImpl* self, const OrtMemoryDevice* from,
               const OrtMemoryDevice* to) {
@@ -107,6 +148,7 @@ OrtStatus* copy_tensors(OrtDataTransferImpl* self, const OrtValue** sources,
     for (std::size_t i = 0; i < count; ++i)
       copies.push_back(transfer->checked(*sources[i], *destinations[i],
                                          streams == nullptr ? nullptr : streams[i]));
+    transfer->spoil(copies);
     for (const Copy& copy : copies) transfer->perform(copy);
   });
 }
