@@ -10,7 +10,7 @@ namespace reference {
   FAULT(run_end_without_submit, "run-end-without-submit")                \
   FAULT(upload_overtakes_clear, "upload-overtakes-clear")                \
   FAULT(batch_second_dropped, "batch-second-dropped")                    \
-  FAULT(batch_second_swapped, "batch-second-swapped")                    \
+  FAULT(batch_swapped, "batch-swapped")                                  \
   FAULT(stream_ignored, "stream-ignored")                                \
   FAULT(part_of_the_bytes, "part-of-the-bytes")                          \
   FAULT(success_without_copy, "success-without-copy")                    \

@@ -106,9 +106,7 @@ void Recording::resolve_run() {
     }
     run_ = Run::capturing;
   }
-  if (run_ == Run::capturing &&
-      (planted(Fault::capture_not_executed) || planted(Fault::assumes_host_replay)))
-    return;
+  if (run_ == Run::capturing && planted(Fault::capture_not_executed)) return;
   for (; handed_ < asked_.size(); ++handed_) commands_.push_back(asked_[handed_]);
 }
 
@@ -125,6 +123,7 @@ void Recording::end_capture(bool complete) {
     const std::lock_guard<std::mutex> guard(lock_);
     resolve_run();
     if (run_ == Run::capturing && complete) store(run_id_, asked_);
+    if (planted(Fault::capture_not_executed)) handed_ = asked_.size();
     run_ = Run::plain;
   }
   submit();
@@ -166,10 +165,7 @@ void Recording::replay(int id) {
     if (graphs_.count(id) == 0)
       throw Failure(Code::invalid_argument, "no captured graph " + std::to_string(id));
     graph = replayed(id);
-    if (planted(Fault::replay_unsubmitted)) {
-      commands_.insert(commands_.end(), graph.begin(), graph.end());
-      return;
-    }
+    if (planted(Fault::replay_unsubmitted)) std::swap(graph, unsubmitted_);
   }
   for (Command& command : graph) {
     settle(command);
@@ -210,6 +206,8 @@ void Recording::forget() {
   const std::lock_guard<std::mutex> guard(lock_);
   device_.unmark_pending(commands_, this);
   commands_.clear();
+  handed_ = asked_.size();
+  run_ = Run::plain;
 }
 
 void Recording::release(int id) {

@@ -115,21 +115,21 @@ void multiply(Call& call) {
 
 // ---- Min, in the way of a device that takes a bounded number of operands a step: each half of
 // the inputs is folded into a scratch buffer of its own, then the halves are joined. A scratch
-// buffer holds the least so far and, behind it, a mark for each element that was seen; the marks
-// rely on new memory being cleared.
+// buffer holds the least so far and, behind it, a mark for each element that its half has seen; the
+// marks rely on new memory being cleared.
 
 float least(float a, float b) { return std::isnan(a) || a < b ? a : b; }
 
-void fold(Call& call, const Tensor& input, const Region& scratch, const Shape& shape) {
+void fold(Call& call, const Tensor& input, const Region& scratch, float mark, const Shape& shape) {
   call.record("fold " + described(input.type.shape) + described(shape),
               {{input.region}, {scratch, Role::passing}},
-              [from = stretched(input.type.shape, shape)](const std::vector<Region>& at) {
+              [mark, from = stretched(input.type.shape, shape)](const std::vector<Region>& at) {
                 float* kept = floats(at[1]);
                 float* seen = kept + from.size();
                 for (std::size_t i = 0; i < from.size(); ++i) {
                   const float x = floats(at[0])[from[i]];
-                  kept[i] = seen[i] == 0.0F ? x : least(x, kept[i]);
-                  seen[i] = 1.0F;
+                  kept[i] = seen[i] == mark ? least(x, kept[i]) : x;
+                  seen[i] = mark;
                 }
               });
 }
@@ -151,14 +151,14 @@ void minimum(Call& call) {
     throw Failure(Code::fail, "no device memory for scratch buffers");
   const std::size_t middle = (inputs.size() + 1) / 2;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    fold(call, inputs[i], halves[i < middle ? 0 : 1], shape);
+    fold(call, inputs[i], halves[i < middle ? 0 : 1], i < middle ? 1.0F : 2.0F, shape);
   call.record("join " + described(shape), {{halves[0]}, {halves[1]}, call.written(y, 0)},
               [](const std::vector<Region>& at) {
                 const std::size_t count = at[2].bytes / sizeof(float);
                 const float* one = floats(at[0]);
                 const float* other = floats(at[1]);
                 for (std::size_t i = 0; i < count; ++i)
-                  floats(at[2])[i] = other[count + i] == 0.0F ? one[i] : least(one[i], other[i]);
+                  floats(at[2])[i] = other[count + i] == 2.0F ? least(one[i], other[i]) : one[i];
               });
   // The recording still needs them; the pool keeps them for it until then.
   if (!planted(Fault::scratch_freed_early)) session.free(halves[0]);

@@ -120,11 +120,12 @@ struct Transfer : OrtDataTransferImpl {
     known = found;
   }
 
-  // What a fault makes of a batch whose copies do not all go the same way.
+  // What a fault makes of a batch.
   void spoil(std::vector<Copy>& copies) const {
-    if (copies.size() < 2 || copies[0].to.on_device == copies[1].to.on_device) return;
+    if (copies.size() < 2) return;
     if (planted(Fault::batch_second_dropped)) copies.erase(copies.begin() + 1);
-    if (planted(Fault::batch_second_swapped)) std::swap(copies[1].from, copies[1].to);
+    if (planted(Fault::batch_swapped) && copies[0].from.bytes == copies[1].from.bytes)
+      std::swap(copies[0].from, copies[1].from);
   }
 };
 
