@@ -83,9 +83,7 @@ def environment_allocator(host: Host) -> Any:
 
 
 def statistics(host: Host) -> dict[str, str]:
-    pairs = host.api.get(
-        "AllocatorGetStats", "OrtKeyValuePairs **", environment_allocator(host)
-    )
+    pairs = host.api.get("AllocatorGetStats", "OrtKeyValuePairs **", environment_allocator(host))
     found = dict(host.api.pairs(pairs))
     host.api.plain("ReleaseKeyValuePairs", pairs)
     return found
@@ -156,6 +154,8 @@ def batch(host: Host) -> None:
         there = [host.empty_device_tensor(allocator, SHAPE) for _ in sources]
         back = [host.cpu_tensor(zeros()) for _ in sources]
         copy_tensors(host.api, host.env, sources, there)
+        for n, tensor in enumerate(there):
+            host.check(f"there, {n}", values(i, salt=n), host.read(tensor))
         copy_tensors(host.api, host.env, there, back)
         for n, tensor in enumerate(back):
             host.check(f"there and back, {n}", values(i, salt=n), host.read(tensor))
@@ -249,15 +249,15 @@ def counts(host: Host) -> None:
     session = host.session(NEGATE)
     for _ in host.iterations():
         before = statistics(host)
-        tensor = device_tensor(
-            host.api, host.scope, environment_allocator(host), (1024,), FLOAT32
-        )
+        tensor = device_tensor(host.api, host.scope, environment_allocator(host), (1024,), FLOAT32)
         during = statistics(host)
         tensor.release()
         after = statistics(host)
         for key, more in (("InUse", 4096), ("NumAllocs", 1), ("TotalAllocated", 4096)):
             host.check(
-                f"{key} while it lives", np.array(int(before[key]) + more), np.array(int(during[key]))
+                f"{key} while it lives",
+                np.array(int(before[key]) + more),
+                np.array(int(during[key])),
             )
         host.check("InUse after", np.array(int(before["InUse"])), np.array(int(after["InUse"])))
     placed(host, session)
@@ -310,7 +310,11 @@ def run_bound(host: Host, session: Session, binding: IoBinding, graph: int | Non
 @scenario("probe/graph-ids", why="A replay is that of another graph, or of another binding.")
 def graph_ids(host: Host) -> None:
     first = Captured(host, NEGATE)
-    graphs = {1: first, 2: Captured(host, NEGATE, first.session), 3: Captured(host, NEGATE, first.session)}
+    graphs = {
+        1: first,
+        2: Captured(host, NEGATE, first.session),
+        3: Captured(host, NEGATE, first.session),
+    }
     for i in host.iterations():
         for graph, captured in graphs.items():
             got = captured.run(values(i, salt=graph), graph)
@@ -344,7 +348,9 @@ def graph_release(host: Host) -> None:
     placed(host, captured.session)
 
 
-@scenario("probe/graph-chain", why="A replay's intermediates were given to others, or its order is lost.")
+@scenario(
+    "probe/graph-chain", why="A replay's intermediates were given to others, or its order is lost."
+)
 def graph_chain(host: Host) -> None:
     captured = Captured(host, ABS_NEGATE)
     for i in host.iterations():
@@ -505,14 +511,18 @@ def second_registration(host: Host) -> None:
     session = host.session(NEGATE)
     for i in host.iterations():
         name = f"again-{i}".encode()
-        before = len(host.api.get_list("GetEpDevices", "const OrtEpDevice *const **", host.env.pointer))
+        before = len(
+            host.api.get_list("GetEpDevices", "const OrtEpDevice *const **", host.env.pointer)
+        )
         host.api.call(
             "RegisterExecutionProviderLibrary",
             host.env.pointer,
             name,
             ffi.new("char[]", os.fsencode(library)),
         )
-        after = len(host.api.get_list("GetEpDevices", "const OrtEpDevice *const **", host.env.pointer))
+        after = len(
+            host.api.get_list("GetEpDevices", "const OrtEpDevice *const **", host.env.pointer)
+        )
         host.check("EP devices more", np.array(1), np.array(after - before))
         host.api.call("UnregisterExecutionProviderLibrary", host.env.pointer, name)
         plain_run(host, session)
