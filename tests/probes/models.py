@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from harness.host.scenario import Model
 from scenarios.models import SHAPE
 
@@ -77,7 +80,12 @@ def _moves(_model: Model) -> bytes:
     )
 
 
-def _model_of(nodes: object, inputs: object, outputs: object, initializers: object = ()) -> bytes:
+def _model_of(
+    nodes: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    initializers: Sequence[Any] = (),
+) -> bytes:
     from onnx import helper
 
     graph = helper.make_graph(nodes, "probe", inputs, outputs, initializers)

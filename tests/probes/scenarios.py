@@ -5,10 +5,13 @@ from __future__ import annotations
 import locale
 import os
 import resource
+import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +48,7 @@ def address(host: Host, tensor: Tensor) -> int:
 
 
 def truth(host: Host, what: str, holds: bool) -> None:
-    host.check(what, np.array(True), np.array(bool(holds)))
+    host.check(what, np.array(1), np.array(int(holds)))
 
 
 def refused(host: Host, what: str, action: Callable[[], object], words: str) -> None:
@@ -172,7 +175,7 @@ def undersized(host: Host) -> None:
         refused(
             host,
             "an undersized destination",
-            lambda large=large, small=small: copy_tensors(host.api, host.env, [large], [small]),
+            partial(copy_tensors, host.api, host.env, [large], [small]),
             "8 bytes",
         )
         host.check("what it held", np.zeros((2,), dtype=np.float32), host.read(small))
@@ -205,7 +208,7 @@ def overlap(host: Host) -> None:
         refused(
             host,
             "an overlap",
-            lambda part=part: copy_tensors(host.api, host.env, [part(0)], [part(8)]),
+            partial(copy_tensors, host.api, host.env, [part(0)], [part(8)]),
             "overlap",
         )
         copy_tensors(host.api, host.env, [part(0)], [part(16)])
@@ -390,7 +393,7 @@ def graph_control_flow(host: Host) -> None:
             continue
         # Accepted: then it must also be right.
         for n, which in enumerate((True, False, True, False)):
-            x = -values(i, salt=n)
+            x = values(i, salt=n)
             feeds = {
                 "c": host.cpu_tensor(np.array(which)),
                 "x": host.cpu_tensor(x),
@@ -406,7 +409,7 @@ def branches(host: Host) -> None:
     plain = host.session(NEGATE)
     for i in host.iterations():
         for which in (True, False):
-            x = -values(i)
+            x = values(i)
             feeds = {"c": host.cpu_tensor(np.array(which)), "x": host.cpu_tensor(x)}
             fetched = session.run(feeds, {"y": FLOAT32})["y"]
             host.check(f"branch {which}", -x if which else np.abs(x), host.read(fetched))
@@ -473,7 +476,7 @@ def run_in_threads(host: Host) -> None:
                         wrong.append(f"thread {n}, run {i}")
                     for tensor in (fetched, feed):
                         tensor.release()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a thread met is told
             wrong.append(f"thread {n}: {error}")
 
     for _ in host.iterations():
@@ -496,7 +499,7 @@ def after_an_error(host: Host) -> None:
         refused(
             host,
             "an undersized destination",
-            lambda large=large: copy_tensors(host.api, host.env, [large], [small]),
+            partial(copy_tensors, host.api, host.env, [large], [small]),
             "8 bytes",
         )
         plain_run(host, session)
@@ -529,11 +532,36 @@ def second_registration(host: Host) -> None:
     placed(host, session)
 
 
+@scenario("probe/unmapped", why="A library stays mapped, or runs on, after it was unregistered.")
+def unmapped(host: Host) -> None:
+    from harness.host.mapped import mapped_files
+
+    library = next(path for path in mapped_files() if "reference_ep" in path)
+    session = host.session(NEGATE)
+    for i in host.iterations():
+        # A file of its own: the one that the host registered stays registered.
+        copied = Path(host.scratch, f"copied-{i}.so")
+        shutil.copy(library, copied)
+        name = f"copied-{i}".encode()
+        host.api.call(
+            "RegisterExecutionProviderLibrary",
+            host.env.pointer,
+            name,
+            ffi.new("char[]", os.fsencode(copied)),
+        )
+        truth(host, "it is mapped while it is registered", str(copied) in mapped_files())
+        host.api.call("UnregisterExecutionProviderLibrary", host.env.pointer, name)
+        truth(host, "it is not mapped after that", str(copied) not in mapped_files())
+        time.sleep(0.02)
+        plain_run(host, session)
+    placed(host, session)
+
+
 @scenario("probe/process-state", why="A plugin changes the process that it is a guest in.")
 def process_state(host: Host) -> None:
     def state() -> dict[str, Any]:
         return {
-            "directory": os.getcwd(),
+            "directory": str(Path.cwd()),
             "locale": locale.setlocale(locale.LC_ALL),
             "handlers": [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)],
             # 1 + 2 ** -60 in float64, rounded up, is more than 1.

@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "device/failure.h"
 #include "device/session.h"
+#include "host/modes.h"
 
 using namespace reference;
 
@@ -178,6 +179,26 @@ void overlaps_are_counted_between_threads_alone() {
   check(report.first == "copy of session 2 during run of session 1", "and whose");
 }
 
+void the_published_table_decides_the_mode() {
+  const struct {
+    const char* version;
+    Mode mode;
+  } table[] = {
+      {"1.24.4", Mode::serialized},  {"1.27.1", Mode::serialized}, {"1.28.0", Mode::serialized},
+      {"1.28.2", Mode::serialized},  {"1.28.3", Mode::concurrent}, {"1.28.10", Mode::concurrent},
+      {"1.29.0", Mode::serialized},  {"1.29.9", Mode::serialized}, {"1.30.0", Mode::serialized},
+      {"1.30.1", Mode::concurrent},  {"1.31.0", Mode::concurrent}, {"1.32.0", Mode::concurrent},
+      {"2.0.0", Mode::concurrent},   {"1.31.0-dev.1", Mode::concurrent},
+  };
+  for (const auto& row : table) {
+    for (const char* neutral : {static_cast<const char*>(nullptr), "", "0"})
+      check(decide_mode(row.version, neutral) == row.mode, row.version);
+    check(decide_mode(row.version, "1") == Mode::serialized, "the override forces serialized");
+    check(refused([&] { decide_mode(row.version, "yes"); }), "the override has three values");
+  }
+  check(refused([] { decide_mode("nightly", nullptr); }), "a version must be readable");
+}
+
 void memory_ends() {
   Device device;
   check(device.allocate(Device::capacity + 1, nullptr).buffer == nullptr, "too much is refused");
@@ -257,6 +278,7 @@ int main(int argc, char** argv) {
   a_broken_run_is_no_graph();
   overlaps_are_counted_between_threads_alone();
   memory_ends();
+  the_published_table_decides_the_mode();
   many_threads(threads, rounds);
   shared_memory_from_two_threads(rounds * 10);
   std::printf("%d failed\n", failures.load());

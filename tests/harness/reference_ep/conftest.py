@@ -17,17 +17,17 @@ SOURCE = TOP / "harness" / "reference_ep"
 OLDEST, MIDDLE, NEWEST = "1.24.4", "1.28.0", "1.32.0"
 
 
-def build(folder: Path, *options: str) -> Path:
-    """Build the plugin and its native tests into a folder, unless that was done."""
+def build(folder: Path, target: str, *options: str) -> Path:
+    """Build the plugin or its native driver into a folder, unless that was done."""
     with FileLock(folder.with_suffix(".lock")):
-        done = folder / "done"
+        done = folder / f"{target}.done"
         if done.exists():
             return folder
         for missing in (tool for tool in ("cmake", "c++") if shutil.which(tool) is None):
             pytest.fail(f"the reference plugin is built by its tests, and {missing} is not on PATH")
         for command in (
             ["cmake", "-S", str(SOURCE), "-B", str(folder), "-DREFERENCE_EP_TESTS=ON", *options],
-            ["cmake", "--build", str(folder), "--parallel", "2"],
+            ["cmake", "--build", str(folder), "--parallel", "2", "--target", target],
         ):
             built = subprocess.run(command, capture_output=True, text=True, check=False)
             if built.returncode != 0:
@@ -41,17 +41,17 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Builds by name and options, each once a session, for all its workers."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    return lambda name, *options: build(shared / f"reference-{name}", *options)
+    return lambda name, target, *options: build(shared / f"reference-{name}", target, *options)
 
 
 @pytest.fixture(scope="session")
 def library(builds: Callable[..., Path]) -> Path:
-    return builds("plain") / "libreference_ep.so"
+    return builds("plain", "reference_ep") / "libreference_ep.so"
 
 
 @pytest.fixture(scope="session")
 def sanitized(builds: Callable[..., Path]) -> Path:
-    return builds("address", "-DREFERENCE_EP_SANITIZER=address") / "libreference_ep.so"
+    return builds("address", "reference_ep", "-DREFERENCE_EP_SANITIZER=address") / "libreference_ep.so"
 
 
 @pytest.fixture

@@ -21,16 +21,16 @@ def driven(folder: Path, threads: int, rounds: int) -> str:
 
 
 def test_the_device_does_what_it_says(builds: Callable[..., Path]) -> None:
-    assert driven(builds("plain"), 8, 100) == "0 failed\n"
+    assert driven(builds("plain", "device_test"), 8, 100) == "0 failed\n"
 
 
 def test_many_threads_race_on_nothing(builds: Callable[..., Path]) -> None:
-    folder = builds("thread", "-DREFERENCE_EP_SANITIZER=thread")
+    folder = builds("thread", "device_test", "-DREFERENCE_EP_SANITIZER=thread")
 
     assert driven(folder, 16, 100) == "0 failed\n"
 
 
 def test_no_command_leaves_its_memory(builds: Callable[..., Path]) -> None:
-    folder = builds("address", "-DREFERENCE_EP_SANITIZER=address")
+    folder = builds("address", "device_test", "-DREFERENCE_EP_SANITIZER=address")
 
     assert driven(folder, 8, 100) == "0 failed\n"

@@ -64,7 +64,9 @@ Region Device::allocate(std::size_t bytes, const Recording* recording) {
 
 Buffer* Device::from_pool(std::size_t capacity, const Recording* recording) {
   const auto [first, last] = pool_.equal_range(capacity);
-  for (auto entry = first; entry != last; ++entry) {
+  // The one that was freed last comes first: what it held is the most likely to be missed.
+  for (auto entry = last; entry != first;) {
+    --entry;
     Buffer* buffer = entry->second;
     if (buffer->held != 0 || pending_elsewhere(*buffer, recording)) continue;
     pool_.erase(entry);

@@ -58,11 +58,11 @@ namespace reference {
   /* version */                                                          \
   FAULT(claims_too_new, "claims-too-new")                                \
   FAULT(claims_zero, "claims-zero")                                      \
+  FAULT(claims_too_old, "claims-too-old")                                \
   FAULT(claims_newer_than_asked, "claims-newer-than-asked")              \
   FAULT(newest_api_only, "newest-api-only")                              \
   FAULT(assumes_host_replay, "assumes-host-replay")                      \
   FAULT(replay_callback_missing, "replay-callback-missing")              \
-  FAULT(kernels_claim_zero, "kernels-claim-zero")                        \
   /* lifecycle */                                                        \
   FAULT(register_refused, "register-refused")                            \
   FAULT(crash_at_register, "crash-at-register")                          \
@@ -73,7 +73,6 @@ namespace reference {
   FAULT(hang_at_session_release, "hang-at-session-release")              \
   FAULT(crash_at_unregister, "crash-at-unregister")                      \
   FAULT(hang_at_unregister, "hang-at-unregister")                        \
-  FAULT(unregister_refused, "unregister-refused")                        \
   FAULT(hang_at_environment_release, "hang-at-environment-release")      \
   FAULT(crash_at_exit, "crash-at-exit")                                  \
   FAULT(second_registration_refused, "second-registration-refused")      \

@@ -18,9 +18,7 @@ void Command::execute() const {
 }
 
 bool same_work(const Graph& captured, const Graph& asked) {
-  if (planted(Fault::new_binding_ignored) || planted(Fault::control_flow_captured) ||
-      planted(Fault::graph_ids_mixed))
-    return true;
+  if (planted(Fault::new_binding_ignored) || planted(Fault::graph_ids_mixed)) return true;
   if (captured.size() != asked.size()) return false;
   // Passing memory may lie elsewhere, as long as what reads it follows what wrote it.
   std::vector<std::pair<Region, Region>> passing;
@@ -67,6 +65,13 @@ void Recording::record(Command command) {
   if (run_ == Run::plain) {
     commands_.push_back(std::move(command));
     return;
+  }
+  if (planted(Fault::control_flow_captured) && graphs_.count(run_id_) != 0) {
+    // The branch that was captured, on what this run has.
+    const Graph& graph = graphs_.at(run_id_);
+    const std::size_t place = asked_.size();
+    if (place < graph.size() && graph[place].operands.size() == command.operands.size())
+      command.work = graph[place].work;
   }
   asked_.push_back(std::move(command));
   if (run_ == Run::replayed) run_ = Run::capturing;  // it asks for more than the graph had

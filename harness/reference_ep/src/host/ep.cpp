@@ -44,6 +44,7 @@ Ep::Ep(const Shared& shared, const OrtSessionOptions& session_options)
   ort_version_supported = level;
   if (planted(Fault::claims_too_new)) ort_version_supported = 99;
   if (planted(Fault::claims_zero)) ort_version_supported = 0;
+  if (planted(Fault::claims_too_old)) ort_version_supported = 23;
   if (planted(Fault::capture_option_ignored)) options_.graph_capture = false;
   GetName = get_name;
   GetCapability = get_capability;

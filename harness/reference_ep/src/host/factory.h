@@ -16,8 +16,6 @@ class Factory : public OrtEpFactory {
   Factory(const Factory&) = delete;
   Factory& operator=(const Factory&) = delete;
 
-  const Host& host() const { return shared_.host; }
-
  private:
   static const char* get_name(const OrtEpFactory* self);
   static const char* get_vendor(const OrtEpFactory* self);

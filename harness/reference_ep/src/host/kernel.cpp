@@ -48,7 +48,7 @@ std::int64_t integer_attribute(const Host& host, const OrtKernelInfo& info, cons
 Kernel::Kernel(const Operator& op, Ep& ep, const OrtKernelInfo& info)
     : OrtKernelImpl{}, op_(op), ep_(ep) {
   const Host& host = ep.host();
-  ort_version_supported = planted(Fault::kernels_claim_zero) ? 0 : host.level;
+  ort_version_supported = host.level;
   Compute = compute;
   Release = release;
   program_ = text_from(host, [&](char* text, std::size_t* size) {

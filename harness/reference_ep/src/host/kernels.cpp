@@ -161,8 +161,8 @@ void minimum(Call& call) {
                   floats(at[2])[i] = other[count + i] == 2.0F ? least(one[i], other[i]) : one[i];
               });
   // The recording still needs them; the pool keeps them for it until then.
-  if (!planted(Fault::scratch_freed_early)) session.free(halves[0]);
   session.free(halves[1]);
+  if (!planted(Fault::scratch_freed_early)) session.free(halves[0]);
 }
 
 // ---- moving elements
