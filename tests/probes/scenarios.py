@@ -24,7 +24,7 @@ from harness.native.sessions import IoBinding
 from harness.native.tensors import copy_tensors, device_tensor
 from scenarios.models import NEGATE, SHAPE
 from scenarios.values import values, zeros
-from tests.probes.models import ABS_NEGATE, ADD_ONE_TO, BRANCH, MOVES
+from tests.probes.models import ABS_NEGATE, ADD_ONE_TO, BRANCH, MOVES, WIDE, WIDE_SHAPE
 
 ALIGNMENT = 256
 
@@ -462,7 +462,8 @@ def threads_against_contract(host: Host) -> None:
 
 def run_in_threads(host: Host) -> None:
     count, runs = 4, 25
-    sessions = [host.session(NEGATE) for _ in range(count)]
+    sessions = [host.session(WIDE) for _ in range(count)]
+    start = threading.Barrier(count)
     wrong: list[str] = []
 
     def work(n: int) -> None:
@@ -470,9 +471,11 @@ def run_in_threads(host: Host) -> None:
             with Scope() as scope:
                 own = Host(**{**vars(host), "scope": scope})
                 for i in range(runs):
-                    feed = own.cpu_tensor(values(i, salt=n))
+                    x = np.full(WIDE_SHAPE, 1 + i + 1000 * n, dtype=np.float32)
+                    feed = own.cpu_tensor(x)
+                    start.wait(timeout=5)
                     fetched = sessions[n].run({"x": feed}, {"y": FLOAT32})["y"]
-                    if not np.array_equal(own.read(fetched), -values(i, salt=n)):
+                    if not np.array_equal(own.read(fetched), -x):
                         wrong.append(f"thread {n}, run {i}")
                     for tensor in (fetched, feed):
                         tensor.release()
@@ -486,7 +489,7 @@ def run_in_threads(host: Host) -> None:
         for worker in workers:
             worker.join()
         truth(host, f"every thread was right ({wrong[:3]})", not wrong)
-    placed(host, sessions[0])
+    host.placed(WIDE, sessions[0], {"negate": host.ep_name})
 
 
 @scenario("probe/after-an-error", why="An error of one call spoils the next.")
