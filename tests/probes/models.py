@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.host.scenario import Model
+from harness.host.model import Model
 from scenarios.models import SHAPE
 
 __all__ = ["ABS_NEGATE", "ADD_ONE_TO", "BRANCH", "MOVES", "WIDE", "WIDE_SHAPE"]

@@ -51,7 +51,9 @@ def library(builds: Callable[..., Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def sanitized(builds: Callable[..., Path]) -> Path:
-    return builds("address", "reference_ep", "-DREFERENCE_EP_SANITIZER=address") / "libreference_ep.so"
+    return (
+        builds("address", "reference_ep", "-DREFERENCE_EP_SANITIZER=address") / "libreference_ep.so"
+    )
 
 
 @pytest.fixture

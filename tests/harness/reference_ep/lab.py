@@ -13,10 +13,10 @@ from harness.artifacts.cache import default_cache
 from harness.artifacts.cores import Core, resolve_cores
 from harness.artifacts.lock import read_lock
 from harness.artifacts.plugins import resolve_plugin
-from harness.config import load
 from harness.execute import Setting, execute, quiet
 from harness.host.scenario import find_scenarios
 from harness.judge import Case, judge
+from harness.matrix_file import load
 from harness.plan import make_plan
 from harness.results import CellResult, CoreResult, Observation, PluginResult, RunInfo
 from tests.conftest import TOP
