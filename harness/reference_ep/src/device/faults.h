@@ -53,7 +53,6 @@ namespace reference {
   /* placement */                                                        \
   FAULT(declines_everything, "declines-everything")                      \
   FAULT(declines_one_operator, "declines-one-operator")                  \
-  FAULT(declines_after_first_session, "declines-after-first-session")    \
   FAULT(cpu_nodes_ignored, "cpu-nodes-ignored")                          \
   /* version */                                                          \
   FAULT(claims_too_new, "claims-too-new")                                \
