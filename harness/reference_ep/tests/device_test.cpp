@@ -1,6 +1,8 @@
 // Drives the device layer without a core: what it does, and many threads at once for a sanitizer.
 //
 // Usage: device_test [threads] [rounds]. Writes one line for each failed check; exit status 1 then.
+#include "device/device.h"
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -10,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "device/device.h"
 #include "device/failure.h"
 #include "device/session.h"
 #include "host/modes.h"
@@ -114,8 +115,7 @@ void freed_memory_is_reused_and_cleared() {
   check(address_of(second) == address, "a freed buffer is reused");
   check(read(*device, second) == filled(0), "and was cleared");
   check(device->statistics().live_buffers == 2, "buffers in use are counted");
-  check(refused([&] { device->free("x"); }),
-        "what is no buffer cannot be freed");
+  check(refused([&] { device->free("x"); }), "what is no buffer cannot be freed");
   check(refused([&] { device->find(address, bytes + 1); }), "a buffer ends where it ends");
 }
 
@@ -169,9 +169,7 @@ void overlaps_are_counted_between_threads_alone() {
     const InProgress run(device.contract(), Operation::run, 1);
     const InProgress nested(device.contract(), Operation::allocate, 1);
     check(device.contract().report().overlaps == 0, "what a run does itself is no overlap");
-    std::thread([&] {
-      const InProgress other(device.contract(), Operation::copy, 2);
-    }).join();
+    std::thread([&] { const InProgress other(device.contract(), Operation::copy, 2); }).join();
   }
   const ContractReport report = device.contract().report();
   check(report.overlaps == 2, "another thread's operation overlaps both");
@@ -184,11 +182,13 @@ void the_published_table_decides_the_mode() {
     const char* version;
     Mode mode;
   } table[] = {
-      {"1.24.4", Mode::serialized},  {"1.27.1", Mode::serialized}, {"1.28.0", Mode::serialized},
-      {"1.28.2", Mode::serialized},  {"1.28.3", Mode::concurrent}, {"1.28.10", Mode::concurrent},
-      {"1.29.0", Mode::serialized},  {"1.29.9", Mode::serialized}, {"1.30.0", Mode::serialized},
-      {"1.30.1", Mode::concurrent},  {"1.31.0", Mode::concurrent}, {"1.32.0", Mode::concurrent},
-      {"2.0.0", Mode::concurrent},   {"1.31.0-dev.1", Mode::concurrent},
+      {"1.24.4", Mode::serialized}, {"1.27.1", Mode::serialized},
+      {"1.28.0", Mode::serialized}, {"1.28.2", Mode::serialized},
+      {"1.28.3", Mode::concurrent}, {"1.28.10", Mode::concurrent},
+      {"1.29.0", Mode::serialized}, {"1.29.9", Mode::serialized},
+      {"1.30.0", Mode::serialized}, {"1.30.1", Mode::concurrent},
+      {"1.31.0", Mode::concurrent}, {"1.32.0", Mode::concurrent},
+      {"2.0.0", Mode::concurrent},  {"1.31.0-dev.1", Mode::concurrent},
   };
   for (const auto& row : table) {
     for (const char* neutral : {static_cast<const char*>(nullptr), "", "0"})
@@ -223,7 +223,8 @@ void many_threads(int threads, int rounds) {
           negate(session, between, y);
           session.free(between);
           session.recording().end_capture(true);
-          check(read(*device, y) == filled(value + static_cast<float>(run)), "a thread's own values");
+          check(read(*device, y) == filled(value + static_cast<float>(run)),
+                "a thread's own values");
         }
         const Region copied = device->allocate(bytes, nullptr);
         device->clear(copied);

@@ -17,9 +17,9 @@ struct Buffer {
   std::size_t capacity = 0;
   std::unique_ptr<std::byte[]> content;
   // ----
-  std::size_t size = 0;   // as it was asked for; 0 while it is in the pool
-  unsigned shares = 0;    // owners beyond the first, which only a fault gives it
-  unsigned held = 0;      // by this many captured graphs
+  std::size_t size = 0;  // as it was asked for; 0 while it is in the pool
+  unsigned shares = 0;   // owners beyond the first, which only a fault gives it
+  unsigned held = 0;     // by this many captured graphs
   std::vector<std::shared_ptr<Recording>> pending;  // recordings with commands that touch it
 };
 

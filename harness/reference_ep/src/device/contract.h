@@ -39,7 +39,7 @@ struct ContractReport {
   std::uint64_t operations = 0;
   std::uint64_t overlaps = 0;
   std::map<std::string, std::uint64_t> by_kind;  // "run during create-session"
-  std::string first;  // who overlapped whom, with sessions
+  std::string first;                             // who overlapped whom, with sessions
 };
 
 // It observes and never makes an operation wait for another. Without `check(true)` it keeps

@@ -35,6 +35,7 @@ namespace reference {
   FAULT(null_without_status, "null-without-status")                      \
   FAULT(garbage_statistics, "garbage-statistics")                        \
   FAULT(wrong_memory_info, "wrong-memory-info")                          \
+  FAULT(second_device_evicts, "second-device-evicts")                    \
   /* capture */                                                          \
   FAULT(replay_of_captured_input, "replay-of-captured-input")            \
   FAULT(replay_does_nothing, "replay-does-nothing")                      \

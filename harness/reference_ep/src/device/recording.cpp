@@ -40,8 +40,9 @@ bool same_work(const Graph& captured, const Graph& asked) {
       if (one[k].role == Role::passing) {
         for (; pair != passing.end(); pair = known(a, b)) passing.erase(pair);
         passing.emplace_back(a, b);
-      } else if (pair == passing.end() ? !a.same_place(b)
-                                       : !pair->first.same_place(a) || !pair->second.same_place(b)) {
+      } else if (pair == passing.end()
+                     ? !a.same_place(b)
+                     : !pair->first.same_place(a) || !pair->second.same_place(b)) {
         return false;
       }
     }

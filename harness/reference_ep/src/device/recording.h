@@ -96,8 +96,8 @@ class Recording : public std::enable_shared_from_this<Recording> {
   Graph late_;
   Graph unsubmitted_;
   std::map<int, Graph> restored_;  // by graph: what puts the input of its capture back
-  Graph asked_;             // by the run since begin_capture
-  std::size_t handed_ = 0;  // of those, so many are in commands_
+  Graph asked_;                    // by the run since begin_capture
+  std::size_t handed_ = 0;         // of those, so many are in commands_
 };
 
 }  // namespace reference

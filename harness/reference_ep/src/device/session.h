@@ -27,8 +27,8 @@ class Session {
   // May be called with commands for it still in the recording.
   void free(const Region& region);
 
-  void upload(const Region& to, const void* from);    // takes the bytes now, writes them in order
-  void download(void* to, const Region& from);        // a readback: submits
+  void upload(const Region& to, const void* from);  // takes the bytes now, writes them in order
+  void download(void* to, const Region& from);      // a readback: submits
   void copy(const Region& to, const Region& from);
 
  private:

@@ -16,13 +16,15 @@ struct Allocator : OrtAllocator {
   std::shared_ptr<Device> device;
   std::shared_ptr<Session> session;
   unsigned asked = 0;
+  bool evicted = false;
 
   std::uint64_t session_id() const { return session == nullptr ? 0 : session->id(); }
 
   void* allocate(std::size_t bytes) {
-    if (bytes == 0) return nullptr;
+    if (bytes == 0 || evicted) return nullptr;
     const InProgress operation(device->contract(), Operation::allocate, session_id());
-    if (planted(Fault::null_without_status) && session != nullptr && ++asked % 7 == 0) return nullptr;
+    if (planted(Fault::null_without_status) && session != nullptr && ++asked % 7 == 0)
+      return nullptr;
     if (session != nullptr) {
       const Region region = session->allocate(bytes);
       return region.buffer == nullptr ? nullptr : address_of(region);
@@ -126,6 +128,8 @@ void pass_for_cpu_memory(const Host& host, OrtAllocator& allocator) {
   host.check(host.api->CreateCpuMemoryInfo(allocator_type_device, memory_type_default, &memory));
   ours(&allocator)->memory = memory;  // never released: this is what a fault may cost
 }
+
+void evict(OrtAllocator& allocator) { ours(&allocator)->evicted = true; }
 
 void release_allocator(OrtAllocator* allocator) { delete ours(allocator); }
 

@@ -15,6 +15,9 @@ OrtAllocator* make_allocator(const Host& host, const OrtMemoryInfo* memory,
 // For a fault: it says that its memory is the processor's.
 void pass_for_cpu_memory(const Host& host, OrtAllocator& allocator);
 
+// For a fault: it gives nothing from now on.
+void evict(OrtAllocator& allocator);
+
 void release_allocator(OrtAllocator* allocator);
 
 }  // namespace reference

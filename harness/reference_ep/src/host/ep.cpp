@@ -19,7 +19,8 @@ constexpr int no_capture = -1;
 constexpr int all_nodes_on_ep = 0;
 
 int graph_id_of(const Host& host, const OrtRunOptions* options) {
-  const char* text = options == nullptr ? nullptr : host.api->GetRunConfigEntry(options, graph_id_key);
+  const char* text =
+      options == nullptr ? nullptr : host.api->GetRunConfigEntry(options, graph_id_key);
   if (text == nullptr) return 0;
   if (planted(Fault::skip_ignored) && std::strcmp(text, "-1") == 0) return 0;
   int id = 0;
@@ -195,7 +196,8 @@ void Ep::end_run() {
   at_run_end();
 }
 
-OrtStatus* Ep::create_allocator(OrtEp* self, const OrtMemoryInfo* memory, OrtAllocator** allocator) {
+OrtStatus* Ep::create_allocator(OrtEp* self, const OrtMemoryInfo* memory,
+                                OrtAllocator** allocator) {
   auto* ep = static_cast<Ep*>(self);
   return ep->host().guarded([&] {
     *allocator = make_allocator(ep->host(), memory, ep->shared_.device, ep->session_);

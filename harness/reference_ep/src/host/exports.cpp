@@ -26,10 +26,9 @@ OrtStatus* plain_status(const OrtApiBase& base, const reference::Failure& failur
 
 }  // namespace
 
-REFERENCE_EXPORT OrtStatus* CreateEpFactories(const char* registration_name,
-                                              const OrtApiBase* base, const OrtLogger* logger,
-                                              OrtEpFactory** factories, std::size_t capacity,
-                                              std::size_t* count) {
+REFERENCE_EXPORT OrtStatus* CreateEpFactories(const char* registration_name, const OrtApiBase* base,
+                                              const OrtLogger* logger, OrtEpFactory** factories,
+                                              std::size_t capacity, std::size_t* count) {
   (void)registration_name;
   (void)logger;
   using namespace reference;

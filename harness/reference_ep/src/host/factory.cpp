@@ -40,15 +40,23 @@ Factory::Factory(const Host& host, Mode mode) : OrtEpFactory{}, mode_(mode) {
   shared_.ep_name = ep_name;
   shared_.device = shared_device();
   shared_.device->contract().check(mode == Mode::serialized);
-  host.check(host.api->CreateMemoryInfo_V2("Reference", device_type_gpu, vendor_id, device_id,
-                                           memory_type_default, Device::alignment,
-                                           allocator_type_device, &memory_));
+  memory_ = make_memory(device_id);
   shared_.memory = memory_;
+}
+
+OrtMemoryInfo* Factory::make_memory(std::int32_t id) const {
+  const Host& host = shared_.host;
+  OrtMemoryInfo* memory = nullptr;
+  host.check(host.api->CreateMemoryInfo_V2("Reference", device_type_gpu, vendor_id, id,
+                                           memory_type_default, Device::alignment,
+                                           allocator_type_device, &memory));
+  return memory;
 }
 
 Factory::~Factory() {
   log_contract(*shared_.device, shared_.host.version, name_of(mode_));
   shared_.host.api->ReleaseMemoryInfo(memory_);
+  if (second_memory_ != nullptr) shared_.host.api->ReleaseMemoryInfo(second_memory_);
 }
 
 const char* Factory::get_name(const OrtEpFactory*) { return ep_name; }
@@ -68,11 +76,15 @@ OrtStatus* Factory::get_supported_devices(OrtEpFactory* self,
     // The device is simulated by the processor: that is the hardware it is offered for.
     for (std::size_t i = 0; i < hardware_count && *count == 0 && capacity != 0; ++i)
       if (factory->shared_.host.api->HardwareDevice_Type(hardware[i]) == hardware_type_cpu)
-        devices[(*count)++] = factory->offer(*hardware[i]);
+        devices[(*count)++] = factory->offer(*hardware[i], factory->memory_);
+    if (planted(Fault::second_device_evicts) && *count == 1 && capacity > 1) {
+      factory->second_memory_ = factory->make_memory(device_id + 1);
+      devices[(*count)++] = factory->offer(*hardware[0], factory->second_memory_);
+    }
   });
 }
 
-OrtEpDevice* Factory::offer(const OrtHardwareDevice& hardware) {
+OrtEpDevice* Factory::offer(const OrtHardwareDevice& hardware, const OrtMemoryInfo* memory) {
   const Host& host = shared_.host;
   OrtKeyValuePairs* metadata = nullptr;
   host.api->CreateKeyValuePairs(&metadata);
@@ -82,7 +94,7 @@ OrtEpDevice* Factory::offer(const OrtHardwareDevice& hardware) {
   host.api->AddKeyValuePair(metadata, "api_level", std::to_string(host.level).c_str());
   OrtEpDevice* device = nullptr;
   host.check(host.ep_api->CreateEpDevice(this, &hardware, metadata, nullptr, &device));
-  OrtStatus* status = host.ep_api->EpDevice_AddAllocatorInfo(device, memory_);
+  OrtStatus* status = host.ep_api->EpDevice_AddAllocatorInfo(device, memory);
   if (status != nullptr) host.ep_api->ReleaseEpDevice(device);
   host.check(status);
   return device;
@@ -101,12 +113,19 @@ OrtStatus* Factory::create_ep(OrtEpFactory* self, const OrtHardwareDevice* const
 
 void Factory::release_ep(OrtEpFactory*, OrtEp* ep) { delete static_cast<Ep*>(ep); }
 
-OrtStatus* Factory::create_allocator(OrtEpFactory* self, const OrtMemoryInfo*,
+OrtStatus* Factory::create_allocator(OrtEpFactory* self, const OrtMemoryInfo* memory,
                                      const OrtKeyValuePairs*, OrtAllocator** allocator) {
   auto* factory = static_cast<Factory*>(self);
   const Shared& shared = factory->shared_;
-  return shared.host.guarded(
-      [&] { *allocator = make_allocator(shared.host, shared.memory, shared.device, nullptr); });
+  return shared.host.guarded([&] {
+    const bool second = planted(Fault::second_device_evicts) &&
+                        shared.host.ep_api->MemoryDevice_GetDeviceId(
+                            shared.host.ep_api->MemoryInfo_GetMemoryDevice(memory)) != 0;
+    if (second && factory->allocator_ != nullptr) evict(*factory->allocator_);
+    *allocator = make_allocator(shared.host, second ? factory->second_memory_ : shared.memory,
+                                shared.device, nullptr);
+    factory->allocator_ = *allocator;
+  });
 }
 
 void Factory::release_allocator(OrtEpFactory*, OrtAllocator* allocator) {

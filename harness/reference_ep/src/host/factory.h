@@ -38,11 +38,15 @@ class Factory : public OrtEpFactory {
   static OrtStatus* create_sync_stream(OrtEpFactory* self, const OrtMemoryDevice* device,
                                        const OrtKeyValuePairs* options, OrtSyncStreamImpl** stream);
 
-  OrtEpDevice* offer(const OrtHardwareDevice& hardware);
+  OrtMemoryInfo* make_memory(std::int32_t id) const;
+  OrtEpDevice* offer(const OrtHardwareDevice& hardware, const OrtMemoryInfo* memory);
 
   Shared shared_;
   Mode mode_;
   OrtMemoryInfo* memory_ = nullptr;
+  // For a fault alone.
+  OrtMemoryInfo* second_memory_ = nullptr;
+  OrtAllocator* allocator_ = nullptr;
 };
 
 }  // namespace reference

@@ -54,9 +54,8 @@ void set_variable(const char* name, const char* value) {
 void stay_mapped() {
 #if defined(_WIN32)
   HMODULE module = nullptr;
-  GetModuleHandleExA(
-      GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN,
-      reinterpret_cast<const char*>(&stay_mapped), &module);
+  GetModuleHandleExA(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN,
+                     reinterpret_cast<const char*>(&stay_mapped), &module);
 #else
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(&stay_mapped), &info) != 0)
@@ -74,7 +73,8 @@ int overflow_stack(int depth) {
 
 void flood_stderr() {
   const std::string line(1 << 20, 'x');
-  for (int megabyte = 0; megabyte < 200; ++megabyte) std::fwrite(line.data(), 1, line.size(), stderr);
+  for (int megabyte = 0; megabyte < 200; ++megabyte)
+    std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 void close_descriptors() {

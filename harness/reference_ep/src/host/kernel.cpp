@@ -51,9 +51,11 @@ Kernel::Kernel(const Operator& op, Ep& ep, const OrtKernelInfo& info)
   ort_version_supported = host.level;
   Compute = compute;
   Release = release;
-  program_ = text_from(host, [&](char* text, std::size_t* size) {
-               return host.api->KernelInfo_GetNodeName(&info, text, size);
-             }) + " " + op.type;
+  program_ = text_from(host,
+                       [&](char* text, std::size_t* size) {
+                         return host.api->KernelInfo_GetNodeName(&info, text, size);
+                       }) +
+             " " + op.type;
   std::size_t outputs = 0;
   host.check(host.api->KernelInfo_GetOutputCount(&info, &outputs));
   for (std::size_t i = 0; i < outputs; ++i) {
@@ -90,7 +92,8 @@ const OrtValue& Call::input_value(std::size_t index) const {
   const OrtValue* value = nullptr;
   host().check(host().api->KernelContext_GetInput(&context_, index, &value));
   if (value == nullptr)
-    throw Failure(Code::invalid_argument, kernel_.program() + " has no input " + std::to_string(index));
+    throw Failure(Code::invalid_argument,
+                  kernel_.program() + " has no input " + std::to_string(index));
   return *value;
 }
 
@@ -110,9 +113,9 @@ Tensor Call::input(std::size_t index) const {
 
 Tensor Call::output(std::size_t index, const std::vector<std::int64_t>& shape) {
   OrtValue* value = nullptr;
-  host().check(host().api->KernelContext_GetOutput(&context_, index, shape.data(), shape.size(), &value));
-  if (value == nullptr)
-    throw Failure(Code::invalid_argument, kernel_.program() + " has no output");
+  host().check(
+      host().api->KernelContext_GetOutput(&context_, index, shape.data(), shape.size(), &value));
+  if (value == nullptr) throw Failure(Code::invalid_argument, kernel_.program() + " has no output");
   return tensor(*value, static_cast<int>(index) != kernel_.op().cpu_output);
 }
 

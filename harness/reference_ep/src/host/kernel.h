@@ -28,9 +28,9 @@ struct Operator {
   std::vector<const char*> constraints;  // the names of its type parameters for data
   bool any_type;                         // every type of fixed size, or float32
   void (*compute)(Call& call);
-  int cpu_input = -1;       // an input in the processor's memory
-  int cpu_output = -1;      // an output there
-  bool in_place = false;    // output 0 may be input 0
+  int cpu_input = -1;     // an input in the processor's memory
+  int cpu_output = -1;    // an output there
+  bool in_place = false;  // output 0 may be input 0
 };
 
 class Kernel : public OrtKernelImpl {
@@ -52,8 +52,8 @@ class Kernel : public OrtKernelImpl {
 
   const Operator& op_;
   Ep& ep_;
-  std::string program_;         // node name and operator
-  std::vector<bool> passing_;   // by output: it does not leave the graph
+  std::string program_;                    // node name and operator
+  std::vector<bool> passing_;              // by output: it does not leave the graph
   std::vector<std::int64_t> permutation_;  // of Transpose; empty for its default
   bool allow_zero_ = false;                // of Reshape
 };

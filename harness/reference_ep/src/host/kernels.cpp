@@ -225,7 +225,8 @@ void transpose(Call& call) {
                     from += rest % extent * steps[i];
                     rest /= extent;
                   }
-                  std::memcpy(at[1].content() + element * size, at[0].content() + from * size, size);
+                  std::memcpy(at[1].content() + element * size, at[0].content() + from * size,
+                              size);
                 }
               });
 }

@@ -14,7 +14,8 @@ Mode decide_mode(const std::string& host_version, const char* override_value) {
   int minor = 0;
   int patch = 0;
   if (std::sscanf(host_version.c_str(), "%d.%d.%d", &major, &minor, &patch) != 3)
-    throw Failure(Code::invalid_argument, "the host's version is not of the form 1.2.3: " + host_version);
+    throw Failure(Code::invalid_argument,
+                  "the host's version is not of the form 1.2.3: " + host_version);
   const std::string forced = override_value == nullptr ? "" : override_value;
   if (!forced.empty() && forced != "0" && forced != "1")
     throw Failure(Code::invalid_argument,

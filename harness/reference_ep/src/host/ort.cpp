@@ -48,9 +48,8 @@ Host negotiate(const OrtApiBase& base) {
     host.level = level;
     return host;
   }
-  throw Failure(Code::not_implemented,
-                "ORT " + host.version + " offers no API level from " +
-                    std::to_string(oldest_level) + " on");
+  throw Failure(Code::not_implemented, "ORT " + host.version + " offers no API level from " +
+                                           std::to_string(oldest_level) + " on");
 }
 
 }  // namespace reference

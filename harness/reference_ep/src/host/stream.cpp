@@ -1,8 +1,8 @@
 #include "host/stream.h"
 
-#include "device/faults.h"
-
 #include <utility>
+
+#include "device/faults.h"
 
 namespace reference {
 

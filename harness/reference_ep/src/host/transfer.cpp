@@ -66,9 +66,9 @@ struct Transfer : OrtDataTransferImpl {
     if (undersized && planted(Fault::undersized_accepted)) {
       copy.from.bytes = copy.from.region.bytes = copy.to.bytes;
     } else if (undersized)
-      throw Failure(Code::invalid_argument,
-                    "the destination has " + std::to_string(copy.to.bytes) + " bytes, the source " +
-                        std::to_string(copy.from.bytes));
+      throw Failure(Code::invalid_argument, "the destination has " + std::to_string(copy.to.bytes) +
+                                                " bytes, the source " +
+                                                std::to_string(copy.from.bytes));
     const auto source = reinterpret_cast<std::uintptr_t>(copy.from.address);
     const auto destination = reinterpret_cast<std::uintptr_t>(copy.to.address);
     if (copy.from.on_device && copy.to.on_device && source < destination + copy.from.bytes &&
