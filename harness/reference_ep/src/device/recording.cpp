@@ -1,7 +1,9 @@
 #include "device/recording.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "device/device.h"
@@ -61,6 +63,8 @@ void Recording::settle(const Command& command) {
 
 void Recording::record(Command command) {
   settle(command);
+  // Long enough for the sessions that share it to meet.
+  if (planted(Fault::shared_recording)) std::this_thread::sleep_for(std::chrono::microseconds(500));
   const std::lock_guard<std::mutex> guard(lock_);
   device_.mark_pending(command.operands, shared_from_this());
   if (run_ == Run::plain) {
