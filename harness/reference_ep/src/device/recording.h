@@ -70,6 +70,7 @@ class Recording : public std::enable_shared_from_this<Recording> {
   // what was recorded; a graph that goes to the commands with the fault that is planted.
   void record_late(const Region& region);
   void forget();
+  void submit_carelessly();
 
   bool captured(int id) const;
   // Executes a graph now. Throws Failure if there is none of that id.

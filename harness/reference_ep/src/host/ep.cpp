@@ -165,7 +165,6 @@ OrtStatus* Ep::on_run_start(OrtEp* self, const OrtRunOptions* options) {
 void Ep::start_run(const OrtRunOptions* options) {
   end_creation();
   at_run_start();
-  if (planted(Fault::shared_recording)) session_->recording().forget();
   if (planted(Fault::sessions_deadlock)) hold_both_queues(session_->id());
   const int id = options_.graph_capture ? graph_id_of(host(), options) : no_capture;
   run_ = contract().begin(Operation::run, session_->id());
