@@ -1,4 +1,5 @@
-/* The part of the ONNX Runtime C API that the harness calls, in declarations of our own.
+/* The part of the ONNX Runtime C API that the harness and its reference plugin call, in
+ * declarations of our own.
  *
  * OrtApi is a table of function pointers that only ever grows at its end, so a slot's place is
  * all that matters of a function that is not called here: such a slot is a plain pointer. The
@@ -10,17 +11,24 @@
  * declared as a pointer to void, so that one file serves all platforms. On 64-bit Windows the
  * API's calling convention is the default one.
  *
+ * The reference plugin includes it too: it is C for cffi and valid C++ within extern "C".
+ *
  * After an edit: python -m harness.native.generate
  */
 typedef struct OrtAllocator OrtAllocator;
 typedef struct OrtEnv OrtEnv;
+typedef struct OrtEpApi OrtEpApi;
 typedef struct OrtEpAssignedNode OrtEpAssignedNode;
 typedef struct OrtEpAssignedSubgraph OrtEpAssignedSubgraph;
 typedef struct OrtEpDevice OrtEpDevice;
+typedef struct OrtGraph OrtGraph;
 typedef struct OrtHardwareDevice OrtHardwareDevice;
 typedef struct OrtIoBinding OrtIoBinding;
+typedef struct OrtKernelContext OrtKernelContext;
+typedef struct OrtKernelInfo OrtKernelInfo;
 typedef struct OrtKeyValuePairs OrtKeyValuePairs;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
+typedef struct OrtNode OrtNode;
 typedef struct OrtRunOptions OrtRunOptions;
 typedef struct OrtSession OrtSession;
 typedef struct OrtSessionOptions OrtSessionOptions;
@@ -28,6 +36,7 @@ typedef struct OrtStatus OrtStatus;
 typedef struct OrtSyncStream OrtSyncStream;
 typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
 typedef struct OrtValue OrtValue;
+typedef struct OrtValueInfo OrtValueInfo;
 
 typedef struct OrtApi {
     OrtStatus *(*CreateStatus)(int code, const char *message);
@@ -129,12 +138,16 @@ typedef struct OrtApi {
     void *CreateOpaqueValue;
     void *GetOpaqueValue;
     void *KernelInfoGetAttribute_float;
-    void *KernelInfoGetAttribute_int64;
+    OrtStatus *(*KernelInfoGetAttribute_int64)(
+        const OrtKernelInfo *info, const char *name, int64_t *value);
     void *KernelInfoGetAttribute_string;
-    void *KernelContext_GetInputCount;
-    void *KernelContext_GetOutputCount;
-    void *KernelContext_GetInput;
-    void *KernelContext_GetOutput;
+    OrtStatus *(*KernelContext_GetInputCount)(const OrtKernelContext *context, size_t *count);
+    OrtStatus *(*KernelContext_GetOutputCount)(const OrtKernelContext *context, size_t *count);
+    OrtStatus *(*KernelContext_GetInput)(
+        const OrtKernelContext *context, size_t index, const OrtValue **value);
+    OrtStatus *(*KernelContext_GetOutput)(
+        OrtKernelContext *context, size_t index, const int64_t *shape, size_t rank,
+        OrtValue **value);
     void (*ReleaseEnv)(OrtEnv *handle);
     void (*ReleaseStatus)(OrtStatus *handle);
     void (*ReleaseMemoryInfo)(OrtMemoryInfo *handle);
@@ -211,7 +224,8 @@ typedef struct OrtApi {
     void *SetCurrentGpuDeviceId;
     void *GetCurrentGpuDeviceId;
     void *KernelInfoGetAttributeArray_float;
-    void *KernelInfoGetAttributeArray_int64;
+    OrtStatus *(*KernelInfoGetAttributeArray_int64)(
+        const OrtKernelInfo *info, const char *name, int64_t *values, size_t *count);
     void *CreateArenaCfgV2;
     OrtStatus *(*AddRunConfigEntry)(OrtRunOptions *options, const char *key, const char *value);
     void *CreatePrepackedWeightsContainer;
@@ -241,7 +255,8 @@ typedef struct OrtApi {
     void *GetSparseTensorIndicesTypeShape;
     void *GetSparseTensorIndices;
     void *HasValue;
-    void *KernelContext_GetGPUComputeStream;
+    OrtStatus *(*KernelContext_GetGPUComputeStream)(
+        const OrtKernelContext *context, void **handle);
     OrtStatus *(*GetTensorMemoryInfo)(const OrtValue *value, const OrtMemoryInfo **memory);
     void *GetExecutionProviderApi;
     void *SessionOptionsSetCustomCreateThreadFn;
@@ -279,9 +294,10 @@ typedef struct OrtApi {
     void *RegisterCustomOpsLibrary_V2;
     void *RegisterCustomOpsUsingFunction;
     void *KernelInfo_GetInputCount;
-    void *KernelInfo_GetOutputCount;
+    OrtStatus *(*KernelInfo_GetOutputCount)(const OrtKernelInfo *info, size_t *count);
     void *KernelInfo_GetInputName;
-    void *KernelInfo_GetOutputName;
+    OrtStatus *(*KernelInfo_GetOutputName)(
+        const OrtKernelInfo *info, size_t index, char *name, size_t *size);
     void *KernelInfo_GetInputTypeInfo;
     void *KernelInfo_GetOutputTypeInfo;
     void *KernelInfoGetAttribute_tensor;
@@ -292,7 +308,7 @@ typedef struct OrtApi {
     void *UpdateDnnlProviderOptions;
     void *GetDnnlProviderOptionsAsString;
     void *ReleaseDnnlProviderOptions;
-    void *KernelInfo_GetNodeName;
+    OrtStatus *(*KernelInfo_GetNodeName)(const OrtKernelInfo *info, char *name, size_t *size);
     void *KernelInfo_GetLogger;
     void *KernelContext_GetLogger;
     void *Logger_LogMessage;
@@ -337,15 +353,15 @@ typedef struct OrtApi {
     void *ReleaseNode;
     void *ReleaseGraph;
     void *ReleaseModel;
-    void *GetValueInfoName;
+    OrtStatus *(*GetValueInfoName)(const OrtValueInfo *info, const char **name);
     void *GetValueInfoTypeInfo;
     void *GetModelEditorApi;
     void *CreateTensorWithDataAndDeleterAsOrtValue;
     void *SessionOptionsSetLoadCancellationFlag;
     void *GetCompileApi;
-    void *CreateKeyValuePairs;
-    void *AddKeyValuePair;
-    void *GetKeyValue;
+    void (*CreateKeyValuePairs)(OrtKeyValuePairs **pairs);
+    void (*AddKeyValuePair)(OrtKeyValuePairs *pairs, const char *key, const char *value);
+    const char *(*GetKeyValue)(const OrtKeyValuePairs *pairs, const char *key);
     void (*GetKeyValuePairs)(
         const OrtKeyValuePairs *pairs, const char *const **keys, const char *const **values,
         size_t *count);
@@ -373,10 +389,12 @@ typedef struct OrtApi {
     const OrtKeyValuePairs *(*EpDevice_EpMetadata)(const OrtEpDevice *ep_device);
     void *EpDevice_EpOptions;
     const OrtHardwareDevice *(*EpDevice_Device)(const OrtEpDevice *ep_device);
-    void *GetEpApi;
+    const OrtEpApi *(*GetEpApi)(void);
     OrtStatus *(*GetTensorSizeInBytes)(const OrtValue *value, size_t *bytes);
-    void *AllocatorGetStats;
-    void *CreateMemoryInfo_V2;
+    OrtStatus *(*AllocatorGetStats)(const OrtAllocator *allocator, OrtKeyValuePairs **statistics);
+    OrtStatus *(*CreateMemoryInfo_V2)(
+        const char *name, int device_type, uint32_t vendor_id, int32_t device_id,
+        int memory_type, size_t alignment, int allocator_type, OrtMemoryInfo **memory);
     void *MemoryInfoGetDeviceMemType;
     void *MemoryInfoGetVendorId;
     void *ValueInfo_GetValueProducer;
@@ -396,17 +414,18 @@ typedef struct OrtApi {
     void *Graph_GetOperatorSets;
     void *Graph_GetNumInputs;
     void *Graph_GetInputs;
-    void *Graph_GetNumOutputs;
-    void *Graph_GetOutputs;
+    OrtStatus *(*Graph_GetNumOutputs)(const OrtGraph *graph, size_t *count);
+    OrtStatus *(*Graph_GetOutputs)(
+        const OrtGraph *graph, const OrtValueInfo **outputs, size_t count);
     void *Graph_GetNumInitializers;
     void *Graph_GetInitializers;
-    void *Graph_GetNumNodes;
-    void *Graph_GetNodes;
-    void *Graph_GetParentNode;
+    OrtStatus *(*Graph_GetNumNodes)(const OrtGraph *graph, size_t *count);
+    OrtStatus *(*Graph_GetNodes)(const OrtGraph *graph, const OrtNode **nodes, size_t count);
+    OrtStatus *(*Graph_GetParentNode)(const OrtGraph *graph, const OrtNode **node);
     void *Graph_GetGraphView;
     void *Node_GetId;
-    void *Node_GetName;
-    void *Node_GetOperatorType;
+    OrtStatus *(*Node_GetName)(const OrtNode *node, const char **name);
+    OrtStatus *(*Node_GetOperatorType)(const OrtNode *node, const char **type);
     void *Node_GetDomain;
     void *Node_GetSinceVersion;
     void *Node_GetNumInputs;
@@ -421,7 +440,7 @@ typedef struct OrtApi {
     void *OpAttr_GetTensorAttributeAsOrtValue;
     void *OpAttr_GetType;
     void *OpAttr_GetName;
-    void *Node_GetNumSubgraphs;
+    OrtStatus *(*Node_GetNumSubgraphs)(const OrtNode *node, size_t *count);
     void *Node_GetSubgraphs;
     void *Node_GetGraph;
     void *Node_GetEpName;
@@ -429,7 +448,7 @@ typedef struct OrtApi {
     void *ExternalInitializerInfo_GetFilePath;
     void *ExternalInitializerInfo_GetFileOffset;
     void *ExternalInitializerInfo_GetByteSize;
-    void *GetRunConfigEntry;
+    const char *(*GetRunConfigEntry)(const OrtRunOptions *options, const char *key);
     const OrtMemoryInfo *(*EpDevice_MemoryInfo)(const OrtEpDevice *ep_device, int memory_type);
     OrtStatus *(*CreateSharedAllocator)(
         OrtEnv *env, const OrtEpDevice *ep_device, int memory_type, int allocator_type,
@@ -439,7 +458,8 @@ typedef struct OrtApi {
     OrtStatus *(*ReleaseSharedAllocator)(
         OrtEnv *env, const OrtEpDevice *ep_device, int memory_type);
     void *GetTensorData;
-    void *GetSessionOptionsConfigEntries;
+    OrtStatus *(*GetSessionOptionsConfigEntries)(
+        const OrtSessionOptions *options, OrtKeyValuePairs **entries);
     void *SessionGetMemoryInfoForInputs;
     void *SessionGetMemoryInfoForOutputs;
     void *SessionGetEpDeviceForInputs;

@@ -1,0 +1,217 @@
+#include "device/device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "device/failure.h"
+#include "device/faults.h"
+
+namespace reference {
+
+namespace {
+
+// Between two buffers, so that an address one past the end of one is not the start of the next.
+constexpr std::size_t gap = Device::alignment;
+
+std::size_t rounded(std::size_t bytes) {
+  return (bytes + Device::alignment - 1) / Device::alignment * Device::alignment;
+}
+
+bool pending_elsewhere(const Buffer& buffer, const Recording* recording) {
+  return std::any_of(buffer.pending.begin(), buffer.pending.end(),
+                     [&](const auto& one) { return one.get() != recording; });
+}
+
+}  // namespace
+
+Device::Device() = default;
+Device::~Device() = default;
+
+Region Device::allocate(std::size_t bytes, const Recording* recording) {
+  if (bytes > Device::capacity) return {};
+  const std::lock_guard<std::mutex> guard(lock_);
+  const std::size_t size = rounded(planted(Fault::wrong_alignment) ? bytes + 4 : bytes);
+  Buffer* buffer = planted(Fault::two_on_one_buffer) ? live_twin(size) : nullptr;
+  if (buffer != nullptr) return Region{buffer, 0, bytes};
+  buffer = from_pool(size, recording);
+  if (buffer == nullptr) {
+    const std::uintptr_t address = addresses_.take(size + gap);
+    if (address == 0) return {};
+    auto made = std::make_unique<Buffer>();
+    made->address = address;
+    made->capacity = size;
+    made->content = std::make_unique<std::byte[]>(size);
+    buffer = made.get();
+    buffers_.emplace(address, std::move(made));
+  }
+  buffer->size = bytes;
+  MemoryStatistics& s = statistics_;
+  s.live_buffers += 1;
+  s.in_use += bytes;
+  s.max_in_use = std::max(s.max_in_use, s.in_use);
+  s.max_alloc_size = std::max(s.max_alloc_size, bytes);
+  s.total_allocated += bytes;
+  s.allocations += 1;
+  if (planted(Fault::wrong_alignment)) {
+    buffer->size += 4;
+    return Region{buffer, 4, bytes};
+  }
+  return Region{buffer, 0, bytes};
+}
+
+Buffer* Device::from_pool(std::size_t capacity, const Recording* recording) {
+  const auto [first, last] = pool_.equal_range(capacity);
+  // The one that was freed last comes first: what it held is the most likely to be missed.
+  for (auto entry = last; entry != first;) {
+    --entry;
+    Buffer* buffer = entry->second;
+    if (buffer->held != 0 || pending_elsewhere(*buffer, recording)) continue;
+    pool_.erase(entry);
+    statistics_.reused += 1;
+    return buffer;
+  }
+  return nullptr;
+}
+
+// A live buffer of the same size, for a second owner: every second allocation.
+Buffer* Device::live_twin(std::size_t capacity) {
+  static std::atomic<unsigned> asked{0};
+  if (++asked % 2 != 0) return nullptr;
+  for (const auto& [address, buffer] : buffers_) {
+    if (buffer->size == 0 || buffer->capacity != capacity) continue;
+    buffer->shares += 1;
+    return buffer.get();
+  }
+  return nullptr;
+}
+
+void Device::free(const void* address) {
+  if (planted(Fault::leak_an_allocation)) return;
+  if (planted(Fault::wrong_alignment)) address = static_cast<const std::byte*>(address) - 4;
+  const std::lock_guard<std::mutex> guard(lock_);
+  const auto found = buffers_.find(reinterpret_cast<std::uintptr_t>(address));
+  if (found == buffers_.end() || found->second->size == 0)
+    throw Failure(Code::invalid_argument, "not the start of a live device buffer");
+  Buffer* buffer = found->second.get();
+  if (buffer->shares != 0) {
+    buffer->shares -= 1;
+    return;
+  }
+  if (planted(Fault::freed_before_submit)) buffer->pending.clear();
+  statistics_.live_buffers -= 1;
+  statistics_.in_use -= buffer->size;
+  buffer->size = 0;
+  pool_.emplace(buffer->capacity, buffer);
+}
+
+Region Device::find(const void* address, std::size_t bytes) const {
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  const std::lock_guard<std::mutex> guard(lock_);
+  auto next = buffers_.upper_bound(wanted);
+  if (next != buffers_.begin()) {
+    Buffer* buffer = std::prev(next)->second.get();
+    std::size_t offset = wanted - buffer->address;
+    if (planted(Fault::offset_ignored) && offset < buffer->size) offset = 0;
+    if (offset <= buffer->size && bytes <= buffer->size - offset && buffer->size != 0)
+      return Region{buffer, offset, bytes};
+  }
+  throw Failure(Code::invalid_argument, "not within a live device buffer");
+}
+
+void Device::settle(const Region& region, const Recording* except) {
+  if (region.buffer == nullptr) return;
+  std::vector<std::shared_ptr<Recording>> others;
+  {
+    const std::lock_guard<std::mutex> guard(lock_);
+    for (const auto& recording : region.buffer->pending)
+      if (recording.get() != except) others.push_back(recording);
+  }
+  for (const auto& recording : others) recording->submit();
+}
+
+void Device::clear(const Region& region) {
+  if (planted(Fault::reuse_not_cleared) || planted(Fault::environment_not_cleared)) return;
+  settle(region, nullptr);
+  std::memset(region.content(), 0, region.bytes);
+}
+
+void Device::upload(const Region& to, const void* from) {
+  if (planted(Fault::lost_update) && upload_in_progress()) return;
+  if (!planted(Fault::upload_overtakes_clear)) settle(to, nullptr);
+  std::memcpy(to.content(), from, to.bytes);
+}
+
+void Device::download(void* to, const Region& from) {
+  if (!planted(Fault::run_end_without_submit)) settle(from, nullptr);
+  std::memcpy(to, from.content(), from.bytes);
+}
+
+void Device::copy(const Region& to, const Region& from) {
+  settle(from, nullptr);
+  settle(to, nullptr);
+  std::memcpy(to.content(), from.content(), from.bytes);
+}
+
+void Device::mark_pending(const std::vector<Operand>& operands,
+                          const std::shared_ptr<Recording>& recording) {
+  const std::lock_guard<std::mutex> guard(lock_);
+  for (const Operand& operand : operands) {
+    if (operand.region.buffer == nullptr) continue;
+    auto& pending = operand.region.buffer->pending;
+    if (std::find(pending.begin(), pending.end(), recording) == pending.end())
+      pending.push_back(recording);
+  }
+}
+
+void Device::unmark_pending(const std::vector<Command>& commands, const Recording* recording) {
+  const std::lock_guard<std::mutex> guard(lock_);
+  for (const Command& command : commands) {
+    for (const Operand& operand : command.operands) {
+      if (operand.region.buffer == nullptr) continue;
+      auto& pending = operand.region.buffer->pending;
+      pending.erase(std::remove_if(pending.begin(), pending.end(),
+                                   [&](const auto& one) { return one.get() == recording; }),
+                    pending.end());
+    }
+  }
+}
+
+void Device::hold(const std::vector<Command>& commands) {
+  if (planted(Fault::intermediates_not_reserved)) return;
+  const std::lock_guard<std::mutex> guard(lock_);
+  for (const Command& command : commands)
+    for (const Operand& operand : command.operands)
+      if (operand.region.buffer != nullptr) operand.region.buffer->held += 1;
+}
+
+void Device::unhold(const std::vector<Command>& commands) {
+  if (planted(Fault::intermediates_not_reserved)) return;
+  const std::lock_guard<std::mutex> guard(lock_);
+  for (const Command& command : commands)
+    for (const Operand& operand : command.operands)
+      if (operand.region.buffer != nullptr) operand.region.buffer->held -= 1;
+}
+
+std::shared_ptr<Recording> Device::recording_of_all() {
+  const std::lock_guard<std::mutex> guard(lock_);
+  if (recording_of_all_ == nullptr) recording_of_all_ = std::make_shared<Recording>(*this);
+  return recording_of_all_;
+}
+
+bool Device::upload_in_progress() {
+  static std::atomic<bool> uploading{false};
+  if (uploading.exchange(true)) return true;
+  std::this_thread::sleep_for(std::chrono::microseconds(200));
+  uploading = false;
+  return false;
+}
+
+MemoryStatistics Device::statistics() const {
+  const std::lock_guard<std::mutex> guard(lock_);
+  return statistics_;
+}
+
+}  // namespace reference

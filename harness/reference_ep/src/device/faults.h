@@ -1,0 +1,122 @@
+// The faults that can be planted, one at a time. What each is and who must notice it: faults.yaml.
+#pragma once
+
+namespace reference {
+
+// The one table of the faults: their identifier here, and their name outside.
+#define REFERENCE_FAULTS(FAULT)                                          \
+  /* copy */                                                             \
+  FAULT(readback_before_submit, "readback-before-submit")                \
+  FAULT(run_end_without_submit, "run-end-without-submit")                \
+  FAULT(upload_overtakes_clear, "upload-overtakes-clear")                \
+  FAULT(batch_second_dropped, "batch-second-dropped")                    \
+  FAULT(batch_swapped, "batch-swapped")                                  \
+  FAULT(stream_ignored, "stream-ignored")                                \
+  FAULT(part_of_the_bytes, "part-of-the-bytes")                          \
+  FAULT(success_without_copy, "success-without-copy")                    \
+  FAULT(stale_readback, "stale-readback")                                \
+  FAULT(offset_ignored, "offset-ignored")                                \
+  FAULT(undersized_aborts, "undersized-aborts")                          \
+  FAULT(undersized_accepted, "undersized-accepted")                      \
+  FAULT(overlap_aborts, "overlap-aborts")                                \
+  FAULT(upload_reads_late, "upload-reads-late")                          \
+  FAULT(device_copy_dropped, "device-copy-dropped")                      \
+  /* allocation */                                                       \
+  FAULT(reuse_not_cleared, "reuse-not-cleared")                          \
+  FAULT(half_cleared, "half-cleared")                                    \
+  FAULT(clear_too_late, "clear-too-late")                                \
+  FAULT(two_on_one_buffer, "two-on-one-buffer")                          \
+  FAULT(scratch_freed_early, "scratch-freed-early")                      \
+  FAULT(freed_before_submit, "freed-before-submit")                      \
+  FAULT(environment_not_cleared, "environment-not-cleared")              \
+  FAULT(leak_an_allocation, "leak-an-allocation")                        \
+  FAULT(leak_a_session, "leak-a-session")                                \
+  FAULT(wrong_alignment, "wrong-alignment")                              \
+  FAULT(null_without_status, "null-without-status")                      \
+  FAULT(garbage_statistics, "garbage-statistics")                        \
+  FAULT(wrong_memory_info, "wrong-memory-info")                          \
+  FAULT(second_device_evicts, "second-device-evicts")                    \
+  /* capture */                                                          \
+  FAULT(replay_of_captured_input, "replay-of-captured-input")            \
+  FAULT(replay_does_nothing, "replay-does-nothing")                      \
+  FAULT(replay_runs_twice, "replay-runs-twice")                          \
+  FAULT(replay_reversed, "replay-reversed")                              \
+  FAULT(replay_unsubmitted, "replay-unsubmitted")                        \
+  FAULT(graph_ids_mixed, "graph-ids-mixed")                              \
+  FAULT(never_captured, "never-captured")                                \
+  FAULT(capture_not_executed, "capture-not-executed")                    \
+  FAULT(replay_after_release, "replay-after-release")                    \
+  FAULT(control_flow_captured, "control-flow-captured")                  \
+  FAULT(new_binding_ignored, "new-binding-ignored")                      \
+  FAULT(intermediates_not_reserved, "intermediates-not-reserved")        \
+  FAULT(skip_ignored, "skip-ignored")                                    \
+  FAULT(capture_option_ignored, "capture-option-ignored")                \
+  /* placement */                                                        \
+  FAULT(declines_everything, "declines-everything")                      \
+  FAULT(declines_one_operator, "declines-one-operator")                  \
+  FAULT(cpu_nodes_ignored, "cpu-nodes-ignored")                          \
+  /* version */                                                          \
+  FAULT(claims_too_new, "claims-too-new")                                \
+  FAULT(claims_zero, "claims-zero")                                      \
+  FAULT(claims_too_old, "claims-too-old")                                \
+  FAULT(claims_newer_than_asked, "claims-newer-than-asked")              \
+  FAULT(newest_api_only, "newest-api-only")                              \
+  FAULT(assumes_host_replay, "assumes-host-replay")                      \
+  FAULT(replay_callback_missing, "replay-callback-missing")              \
+  /* lifecycle */                                                        \
+  FAULT(register_refused, "register-refused")                            \
+  FAULT(crash_at_register, "crash-at-register")                          \
+  FAULT(hang_at_register, "hang-at-register")                            \
+  FAULT(no_devices, "no-devices")                                        \
+  FAULT(ep_name_differs, "ep-name-differs")                              \
+  FAULT(crash_at_session_release, "crash-at-session-release")            \
+  FAULT(hang_at_session_release, "hang-at-session-release")              \
+  FAULT(crash_at_unregister, "crash-at-unregister")                      \
+  FAULT(hang_at_unregister, "hang-at-unregister")                        \
+  FAULT(hang_at_environment_release, "hang-at-environment-release")      \
+  FAULT(crash_at_exit, "crash-at-exit")                                  \
+  FAULT(second_registration_refused, "second-registration-refused")      \
+  FAULT(second_registration_empty, "second-registration-empty")          \
+  FAULT(still_mapped, "still-mapped")                                    \
+  FAULT(thread_outlives_library, "thread-outlives-library")              \
+  FAULT(failed_session_poisons, "failed-session-poisons")                \
+  /* hostile */                                                          \
+  FAULT(exit_in_run, "exit-in-run")                                      \
+  FAULT(abort_in_run, "abort-in-run")                                    \
+  FAULT(segfault_in_run, "segfault-in-run")                              \
+  FAULT(stack_overflow_in_run, "stack-overflow-in-run")                  \
+  FAULT(exception_through_abi, "exception-through-abi")                  \
+  FAULT(endless_loop_in_run, "endless-loop-in-run")                      \
+  FAULT(stderr_flood, "stderr-flood")                                    \
+  FAULT(stdout_text, "stdout-text")                                      \
+  FAULT(descriptors_closed, "descriptors-closed")                        \
+  FAULT(directory_changed, "directory-changed")                          \
+  FAULT(locale_changed, "locale-changed")                                \
+  FAULT(rounding_changed, "rounding-changed")                            \
+  FAULT(signal_handlers_changed, "signal-handlers-changed")              \
+  FAULT(child_left_behind, "child-left-behind")                          \
+  FAULT(memory_grows, "memory-grows")                                    \
+  FAULT(runs_slow_down, "runs-slow-down")                                \
+  /* concurrency */                                                      \
+  FAULT(shared_recording, "shared-recording")                            \
+  FAULT(lost_update, "lost-update")                                      \
+  FAULT(sessions_deadlock, "sessions-deadlock")                          \
+  FAULT(concurrent_by_claim_only, "concurrent-by-claim-only")            \
+  FAULT(lock_kept_after_error, "lock-kept-after-error")
+
+enum class Fault {
+  none,
+#define REFERENCE_FAULT_IDENTIFIER(identifier, name) identifier,
+  REFERENCE_FAULTS(REFERENCE_FAULT_IDENTIFIER)
+#undef REFERENCE_FAULT_IDENTIFIER
+};
+
+constexpr const char* fault_variable = "ORT_REFERENCE_EP_FAULT";
+
+// Plants a fault for the time that the library is loaded; null or empty plants none.
+// Throws Failure for a name that is none.
+void plant(const char* name);
+
+bool planted(Fault fault);
+
+}  // namespace reference

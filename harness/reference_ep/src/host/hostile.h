@@ -1,0 +1,30 @@
+// What a hostile or dying plugin does at the points of its life. Without a fault: nothing.
+#pragma once
+
+#include <cstdint>
+
+namespace reference {
+
+void at_register();
+void at_session_release();
+void at_unregister();
+void at_run_start();
+void at_run_end();
+void in_kernel();
+
+[[noreturn]] void hang();
+
+// Whether an earlier registration of this process left its mark, which survives an unload.
+bool registered_before();
+
+// Throws Failure for every session after one whose creation failed.
+void check_for_poison();
+
+// Two locks, which sessions of odd and of even number take in opposite order.
+void hold_both_queues(std::uint64_t session);
+void release_both_queues(std::uint64_t session);
+
+// Dies if two sessions are in it at once.
+void use_the_one_session(std::uint64_t session);
+
+}  // namespace reference

@@ -1,0 +1,270 @@
+"""The reference plugin on real cores: right by default, and by the contract of its mode."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.artifacts.cores import Core
+from harness.results import CellResult
+from tests.conftest import TOP
+from tests.harness.native.inside import inside
+from tests.harness.reference_ep.lab import PROBES, Lab, cores
+
+pytestmark = pytest.mark.cores
+
+LEVELS = {
+    "1.24.4": 24,
+    "1.25.0": 25,
+    "1.25.1": 25,
+    "1.26.0": 26,
+    "1.27.0": 27,
+    "1.28.0": 28,
+    "1.29.0": 28,
+    "1.30.0": 28,
+    "1.31.0": 28,
+    "1.31.1": 28,
+    "1.32.0": 28,
+}
+"""The smaller of what the plugin was written for and what each core offers."""
+CONCURRENT = {"1.31.0", "1.31.1", "1.32.0"}
+
+REGISTERED = """
+api = load_core(core, NoTrace())
+env = create_environment(api, scope)
+register_plugin(api, scope, env, "reference", str(plugin))
+(device,) = [d for d in ep_devices(api, env) if d.ep_name == "ReferenceExecutionProvider"]
+"""
+
+
+@pytest.fixture(scope="module")
+def all_cores() -> list[Core]:
+    return cores(list(LEVELS))
+
+
+def odd(cells: dict[tuple[str, str], CellResult]) -> list[tuple[object, ...]]:
+    return [
+        (*key, cell.outcome, cell.reason, cell.detail)
+        for key, cell in cells.items()
+        if (cell.outcome, cell.verdict) != ("passed", "expected")
+    ]
+
+
+def logged(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_every_scenario_passes_on_every_core_with_no_overlap_in_serialized_mode(
+    lab: Lab, all_cores: list[Core], tmp_path: Path
+) -> None:
+    log = tmp_path / "contract.jsonl"
+
+    cells = lab.run(
+        all_cores,
+        environment={
+            "ORT_REFERENCE_EP_CONTRACT_LOG": str(log),
+            "ORT_REFERENCE_EP_FORCE_LEGACY": "1",
+        },
+    )
+
+    assert len(cells) >= 9 * 11
+    assert odd(cells) == []
+    hosts = logged(log)
+    assert {host["host"] for host in hosts} == set(LEVELS)
+    for host in hosts:
+        assert (host["mode"], host["checked"], host["overlaps"]) == ("serialized", True, 0)
+        assert host["operations"] > 1000
+
+
+def test_the_probes_pass(lab: Lab, three: list[Core]) -> None:
+    cells = lab.run(three, package=PROBES, iterations=3)
+
+    lacking = {key for key, cell in cells.items() if cell.outcome == "unsupported"}
+    assert lacking == {
+        ("1.24.4", "probe/graph-release"),
+        ("1.24.4", "probe/threads"),
+        ("1.28.0", "probe/threads"),
+    }
+    assert odd({key: cell for key, cell in cells.items() if key not in lacking}) == []
+
+
+def test_it_claims_what_the_core_offers_and_takes_the_published_mode(
+    library: Path, all_cores: list[Core]
+) -> None:
+    for one in all_cores:
+        seen = inside(
+            one,
+            REGISTERED + "answer(metadata=dict(device.metadata), vendor=device.ep_vendor,"
+            "memory=device.memory is not None, hardware=device.hardware_type)",
+            plugin=library,
+        )
+        metadata = seen["metadata"]
+        assert metadata["version"] == "1.0.0"
+        assert int(metadata["api_level"]) == LEVELS[str(one.version)]
+        assert metadata["mode"] == (
+            "concurrent" if str(one.version) in CONCURRENT else "serialized"
+        )
+        assert (seen["vendor"], seen["memory"], seen["hardware"]) == ("ort-ep-matrix", True, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("value", "mode"), [("1", "serialized"), ("0", "concurrent"), ("", "concurrent")]
+)
+def test_the_override_takes_concurrency_away(
+    library: Path, newest: Core, value: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORT_REFERENCE_EP_FORCE_LEGACY", value)
+
+    seen = inside(newest, REGISTERED + "answer(mode=device.metadata['mode'])", plugin=library)
+
+    assert seen["mode"] == mode
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("ORT_REFERENCE_EP_FORCE_LEGACY", "yes", "must be 1, 0 or empty, not yes"),
+        ("ORT_REFERENCE_EP_FAULT", "no-such-fault", "names no fault: no-such-fault"),
+    ],
+)
+def test_a_variable_that_cannot_be_meant_is_an_error_at_registration(
+    library: Path,
+    oldest: Core,
+    variable: str,
+    value: str,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    seen = inside(
+        oldest,
+        "api = load_core(core, NoTrace())\n"
+        "env = create_environment(api, scope)\n"
+        "try:\n"
+        "    register_plugin(api, scope, env, 'reference', str(plugin))\n"
+        "except NativeCallError as error:\n"
+        "    answer(message=error.message)\n",
+        plugin=library,
+    )
+
+    assert says in seen["message"]
+
+
+def test_the_library_goes_when_it_is_unregistered(library: Path, newest: Core) -> None:
+    seen = inside(
+        newest,
+        REGISTERED + "from harness.host.mapped import mapped_files\n"
+        "before = str(plugin) in mapped_files()\n"
+        "api.call('UnregisterExecutionProviderLibrary', env.pointer, b'reference')\n"
+        "answer(before=before, after=str(plugin) in mapped_files())\n"
+        "scope = Scope()\n",
+        plugin=library,
+    )
+
+    assert (seen["before"], seen["after"]) == (True, False)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a fault is told by another number there")
+def test_a_device_pointer_faults_when_the_host_follows_it(library: Path, oldest: Core) -> None:
+    script = (
+        "import sys, ctypes\n"
+        "from pathlib import Path\n"
+        "from harness.native.api import *\n"
+        "from harness.native.environments import *\n"
+        "from harness.native.handles import *\n"
+        "scope = Scope()\n"
+        "core, plugin = Path(sys.argv[1]), Path(sys.argv[2])\n" + REGISTERED + "allocator = "
+        "api.get('GetSharedAllocator', 'OrtAllocator **', env.pointer, device.memory)\n"
+        "buffer = api.get('AllocatorAlloc', 'void **', allocator, 64)\n"
+        "print(int(ffi.cast('uintptr_t', buffer)) != 0, flush=True)\n"
+        "ctypes.string_at(int(ffi.cast('uintptr_t', buffer)), 1)\n"
+        "print('read')\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(oldest.library), str(library)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=TOP,
+        timeout=60,
+    )
+
+    assert done.stdout == "True\n", done.stderr
+    assert done.returncode == -signal.SIGSEGV
+
+
+def test_overlaps_are_counted_when_threads_break_the_contract(
+    lab: Lab, three: list[Core], tmp_path: Path
+) -> None:
+    log = tmp_path / "contract.jsonl"
+
+    cells = lab.run(
+        three,
+        package=PROBES,
+        names=["probe/threads-against-contract"],
+        iterations=2,
+        environment={
+            "ORT_REFERENCE_EP_CONTRACT_LOG": str(log),
+            "ORT_REFERENCE_EP_FORCE_LEGACY": "1",
+        },
+    )
+
+    # It counts, and neither prevents nor spoils.
+    assert odd(cells) == []
+    for host in logged(log):
+        assert host["overlaps"] > 0, host
+        assert any("run" in kind for kind in host["by_kind"]), host
+        assert "session" in host["first"]
+
+
+def test_the_overlaps_are_in_the_allocator_statistics(library: Path, newest: Core) -> None:
+    seen = inside(
+        newest,
+        REGISTERED + "allocator = "
+        "api.get('GetSharedAllocator', 'OrtAllocator **', env.pointer, device.memory)\n"
+        "pairs = api.get('AllocatorGetStats', 'OrtKeyValuePairs **', allocator)\n"
+        "answer(**api.pairs(pairs))\n"
+        "api.plain('ReleaseKeyValuePairs', pairs)\n",
+        plugin=library,
+    )
+
+    assert seen["InUse"] == "0"
+    assert seen["reference.contract.overlaps"] == "0"
+    assert seen["reference.contract.checked"] == "0"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sanitizer is loaded by LD_PRELOAD")
+def test_the_address_sanitizer_reports_nothing_in_real_hosts(
+    sanitized: Path, three: list[Core], tmp_path: Path
+) -> None:
+    # The C++ library too: Python has none, so that the sanitizer would find no throw to watch.
+    preloaded = [
+        subprocess.run(
+            ["c++", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for name in ("libasan.so", "libstdc++.so")
+    ]
+    environment = {
+        "LD_PRELOAD": " ".join(preloaded),
+        "PYTHONMALLOC": "malloc",
+        # Python and ORT keep memory until the process ends.
+        "ASAN_OPTIONS": f"detect_leaks=0:log_path={tmp_path / 'asan'}",
+    }
+    lab = Lab(sanitized, tmp_path / "lab")
+
+    ends = [three[0], three[2]]
+    cells = lab.run(ends, environment=environment, timeout_s=120)
+    probes = lab.run(ends, package=PROBES, iterations=2, environment=environment, timeout_s=120)
+
+    assert odd(cells) == []
+    bad = {key: cell for key, cell in probes.items() if cell.outcome != "unsupported"}
+    assert odd(bad) == []
+    assert [path.read_text() for path in tmp_path.glob("asan*")] == []

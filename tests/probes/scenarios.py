@@ -1,0 +1,597 @@
+"""What the nine scenarios do not try: streams, misuse, allocators, graph ids, threads, state."""
+
+from __future__ import annotations
+
+import locale
+import os
+import resource
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.host.host import FLOAT32, Host, Session, Tensor, UnsupportedError
+from harness.host.scenario import scenario
+from harness.native.api import NativeCallError, ffi
+from harness.native.handles import Handle, Scope
+from harness.native.sessions import IoBinding
+from harness.native.tensors import copy_tensors, device_tensor
+from scenarios.models import NEGATE, SHAPE
+from scenarios.values import values, zeros
+from tests.probes.models import ABS_NEGATE, ADD_ONE_TO, BRANCH, MOVES, WIDE, WIDE_SHAPE
+
+ALIGNMENT = 256
+
+
+def placed(host: Host, session: Session) -> None:
+    host.placed(NEGATE, session, {"negate": host.ep_name})
+
+
+def plain_run(host: Host, session: Session, salt: int = 0) -> None:
+    x = values(host.record.iteration or 0, salt)
+    feed = host.cpu_tensor(x)
+    fetched = session.run({"x": feed}, {"y": FLOAT32})["y"]
+    host.check("y", -x, host.read(fetched))
+    fetched.release()
+    feed.release()
+
+
+def address(host: Host, tensor: Tensor) -> int:
+    data = host.api.get("GetTensorMutableData", "void **", tensor.handle.pointer)
+    return int(ffi.cast("uintptr_t", data))
+
+
+def truth(host: Host, what: str, holds: bool) -> None:
+    host.check(what, np.array(1), np.array(int(holds)))
+
+
+def refused(host: Host, what: str, action: Callable[[], object], words: str) -> None:
+    try:
+        action()
+    except NativeCallError as error:
+        truth(host, f"{what} is refused with a reason ({error.message})", words in error.message)
+    else:
+        truth(host, f"{what} is refused", holds=False)
+
+
+def on_stream(host: Host, stream: Any, source: Tensor, destination: Tensor) -> None:
+    host.api.call(
+        "CopyTensors",
+        host.env.pointer,
+        [source.handle.pointer],
+        [destination.handle.pointer],
+        stream,
+        1,
+    )
+
+
+def new_stream(host: Host) -> Any:
+    stream = host.api.get(
+        "CreateSyncStreamForEpDevice", "OrtSyncStream **", host.device.pointer, ffi.NULL
+    )
+    host.scope.own(Handle("stream", stream, lambda s: host.api.plain("ReleaseSyncStream", s)))
+    return stream
+
+
+def environment_allocator(host: Host) -> Any:
+    return host.api.get(
+        "GetSharedAllocator", "OrtAllocator **", host.env.pointer, host.device.memory
+    )
+
+
+def statistics(host: Host) -> dict[str, str]:
+    pairs = host.api.get("AllocatorGetStats", "OrtKeyValuePairs **", environment_allocator(host))
+    found = dict(host.api.pairs(pairs))
+    host.api.plain("ReleaseKeyValuePairs", pairs)
+    return found
+
+
+@scenario("probe/moves", why="A kernel that moves elements, or broadcasts, puts them wrong.")
+def moves(host: Host) -> None:
+    session = host.session(MOVES)
+    for i in host.iterations():
+        feed = host.cpu_tensor(values(i))
+        fetched = session.run({"x": feed}, {"y": FLOAT32})["y"]
+        host.check("y", (values(i).T.ravel() - 1) ** 2, host.read(fetched))
+    host.placed(
+        MOVES,
+        session,
+        dict.fromkeys(["turn", "line_up", "subtract", "square"], host.ep_name),
+    )
+
+
+@scenario("probe/stream", why="Copies on a stream lose their order or their content.")
+def stream(host: Host) -> None:
+    session = host.session(NEGATE)
+    allocator = host.device_allocator(session)
+    queue = new_stream(host)
+    for i in host.iterations():
+        one, other = (host.empty_device_tensor(allocator, SHAPE) for _ in range(2))
+        source = host.cpu_tensor(values(i))
+        on_stream(host, queue, source, one)
+        assert source.array is not None
+        source.array[:] = -1
+        on_stream(host, queue, one, other)
+        host.check("through a stream, read without", values(i), host.read(other))
+        back = host.cpu_tensor(np.full(SHAPE, -77, dtype=np.float32))
+        on_stream(host, queue, one, back)
+        host.check("read on the stream", values(i), host.read(back))
+        for tensor in (one, other, source, back):
+            tensor.release()
+    plain_run(host, session)
+    placed(host, session)
+
+
+@scenario("probe/freed-before-submit", why="A buffer is reused while commands for it wait.")
+def freed_before_submit(host: Host) -> None:
+    session = host.session(NEGATE)
+    queue = new_stream(host)
+    allocator = environment_allocator(host)
+    for i in host.iterations():
+        first = device_tensor(host.api, host.scope, allocator, SHAPE, FLOAT32)
+        on_stream(host, queue, host.cpu_tensor(values(i)), first)
+        first.release()
+        second = device_tensor(host.api, host.scope, allocator, SHAPE, FLOAT32)
+        host.write(second, values(i, salt=1))
+        third = device_tensor(host.api, host.scope, allocator, SHAPE, FLOAT32)
+        on_stream(host, queue, host.cpu_tensor(zeros()), third)
+        host.read(third)
+        host.check("the second owner's content", values(i, salt=1), host.read(second))
+        second.release()
+        third.release()
+    placed(host, session)
+
+
+@scenario("probe/batch", why="A batch loses or swaps a copy.")
+def batch(host: Host) -> None:
+    session = host.session(NEGATE)
+    allocator = host.device_allocator(session)
+    for i in host.iterations():
+        sources = [host.cpu_tensor(values(i, salt=n)) for n in range(3)]
+        there = [host.empty_device_tensor(allocator, SHAPE) for _ in sources]
+        back = [host.cpu_tensor(zeros()) for _ in sources]
+        copy_tensors(host.api, host.env, sources, there)
+        for n, tensor in enumerate(there):
+            host.check(f"there, {n}", values(i, salt=n), host.read(tensor))
+        copy_tensors(host.api, host.env, there, back)
+        for n, tensor in enumerate(back):
+            host.check(f"there and back, {n}", values(i, salt=n), host.read(tensor))
+    placed(host, session)
+
+
+@scenario("probe/undersized", why="An undersized destination is no error, or is fatal.")
+def undersized(host: Host) -> None:
+    session = host.session(NEGATE)
+    allocator = host.device_allocator(session)
+    for i in host.iterations():
+        small = host.device_tensor(allocator, np.zeros((2,), dtype=np.float32))
+        large = host.cpu_tensor(values(i))
+        refused(
+            host,
+            "an undersized destination",
+            partial(copy_tensors, host.api, host.env, [large], [small]),
+            "8 bytes",
+        )
+        host.check("what it held", np.zeros((2,), dtype=np.float32), host.read(small))
+        plain_run(host, session)
+    placed(host, session)
+
+
+@scenario("probe/overlap", why="Overlapping source and destination are no error, or are fatal.")
+def overlap(host: Host) -> None:
+    session = host.session(NEGATE)
+    allocator = host.device_allocator(session)
+    for _ in host.iterations():
+        whole = host.device_tensor(allocator, np.arange(8, dtype=np.float32))
+        start = address(host, whole)
+
+        def part(offset: int, start: int = start) -> Tensor:
+            value = host.api.get(
+                "CreateTensorWithDataAsOrtValue",
+                "OrtValue **",
+                host.device.memory,
+                ffi.cast("void *", start + offset),
+                16,
+                [4],
+                1,
+                1,
+            )
+            handle = Handle("part", value, lambda v: host.api.plain("ReleaseValue", v))
+            return Tensor(host.scope.own(handle), (4,), FLOAT32)
+
+        refused(
+            host,
+            "an overlap",
+            partial(copy_tensors, host.api, host.env, [part(0)], [part(8)]),
+            "overlap",
+        )
+        copy_tensors(host.api, host.env, [part(0)], [part(16)])
+        host.check("its halves", np.array([0, 1, 2, 3] * 2, dtype=np.float32), host.read(whole))
+    placed(host, session)
+
+
+@scenario("probe/cleared", why="New memory holds what its last owner left.")
+def cleared(host: Host) -> None:
+    session = host.session(NEGATE)
+    allocators = {
+        "session": host.device_allocator(session).pointer,
+        "environment": environment_allocator(host),
+    }
+    for i in host.iterations():
+        for name, allocator in allocators.items():
+            for round_ in range(3):
+                tensor = device_tensor(host.api, host.scope, allocator, SHAPE, FLOAT32)
+                host.check(f"new memory of the {name}, {round_}", zeros(), host.read(tensor))
+                start = address(host, tensor)
+                truth(host, f"an address of {start:#x} is aligned", start % ALIGNMENT == 0)
+                host.write(tensor, values(i))
+                tensor.release()
+    placed(host, session)
+
+
+@scenario("probe/two-owners", why="Two live tensors share memory.")
+def two_owners(host: Host) -> None:
+    session = host.session(NEGATE)
+    allocator = host.device_allocator(session)
+    for i in host.iterations():
+        tensors = [host.device_tensor(allocator, values(i, salt=n)) for n in range(4)]
+        for n, tensor in enumerate(tensors):
+            host.check(f"tensor {n}", values(i, salt=n), host.read(tensor))
+            tensor.release()
+    placed(host, session)
+
+
+@scenario("probe/statistics", why="The allocator's statistics do not add up, or memory is lost.")
+def counts(host: Host) -> None:
+    session = host.session(NEGATE)
+    for _ in host.iterations():
+        before = statistics(host)
+        tensor = device_tensor(host.api, host.scope, environment_allocator(host), (1024,), FLOAT32)
+        during = statistics(host)
+        tensor.release()
+        after = statistics(host)
+        for key, more in (("InUse", 4096), ("NumAllocs", 1), ("TotalAllocated", 4096)):
+            host.check(
+                f"{key} while it lives",
+                np.array(int(before[key]) + more),
+                np.array(int(during[key])),
+            )
+        host.check("InUse after", np.array(int(before["InUse"])), np.array(int(after["InUse"])))
+    placed(host, session)
+
+
+@scenario("probe/session-memory", why="A session keeps memory after its release.")
+def session_memory(host: Host) -> None:
+    session = host.session(NEGATE)
+    for _ in host.iterations():
+        before = int(statistics(host)["reference.live_buffers"])
+        passing = host.session(NEGATE)
+        plain_run(host, passing)
+        passing.release()
+        after = int(statistics(host)["reference.live_buffers"])
+        host.check("live buffers", np.array(before), np.array(after))
+    placed(host, session)
+
+
+class Captured:
+    """A capturing session with bound device tensors."""
+
+    def __init__(self, host: Host, model: Any, session: Session | None = None) -> None:
+        self.host = host
+        self.session = host.session(model, capture=True) if session is None else session
+        self.allocator = host.device_allocator(self.session)
+        self.x = host.device_tensor(self.allocator, zeros())
+        self.y = host.empty_device_tensor(self.allocator, SHAPE)
+        self.binding: IoBinding = self.session.io_binding()
+        self.binding.bind_input("x", self.x)
+        self.binding.bind_output("y", self.y)
+
+    def run(self, x: Any, graph: int | None = None) -> Any:
+        host = self.host
+        host.write(self.x, x)
+        host.write(self.y, zeros())
+        run_bound(host, self.session, self.binding, graph)
+        return host.read(self.y)
+
+
+def run_bound(host: Host, session: Session, binding: IoBinding, graph: int | None) -> None:
+    options = host.api.get("CreateRunOptions", "OrtRunOptions **")
+    try:
+        if graph is not None:
+            host.api.call("AddRunConfigEntry", options, b"gpu_graph_id", str(graph).encode())
+        host.api.call("RunWithBinding", session.handle.pointer, options, binding.handle.pointer)
+    finally:
+        host.api.plain("ReleaseRunOptions", options)
+
+
+@scenario("probe/graph-ids", why="A replay is that of another graph, or of another binding.")
+def graph_ids(host: Host) -> None:
+    first = Captured(host, NEGATE)
+    graphs = {
+        1: first,
+        2: Captured(host, NEGATE, first.session),
+        3: Captured(host, NEGATE, first.session),
+    }
+    for i in host.iterations():
+        for graph, captured in graphs.items():
+            got = captured.run(values(i, salt=graph), graph)
+            host.check(f"y of graph {graph}", -values(i, salt=graph), got)
+    placed(host, first.session)
+
+
+@scenario("probe/graph-skip", why="A run that asks for no capture is a replay.")
+def graph_skip(host: Host) -> None:
+    captured = Captured(host, NEGATE)
+    other = Captured(host, NEGATE, captured.session)
+    for i in host.iterations():
+        host.check("y of the graph", -values(i), captured.run(values(i), 0))
+        host.check("y without", -values(i, salt=1), other.run(values(i, salt=1), -1))
+    placed(host, captured.session)
+
+
+@scenario("probe/graph-release", why="A released graph is still replayed.")
+def graph_release(host: Host) -> None:
+    captured = Captured(host, NEGATE)
+    for i in host.iterations():
+        host.check("y", -values(i), captured.run(values(i)))
+        host.api.call_at_level(
+            27, "SessionReleaseCapturedGraph", captured.session.handle.pointer, 0
+        )
+        other = Captured(host, NEGATE, captured.session)
+        host.check("y of a new binding", -values(i, salt=1), other.run(values(i, salt=1)))
+        host.api.call_at_level(
+            27, "SessionReleaseCapturedGraph", captured.session.handle.pointer, 0
+        )
+    placed(host, captured.session)
+
+
+@scenario(
+    "probe/graph-chain", why="A replay's intermediates were given to others, or its order is lost."
+)
+def graph_chain(host: Host) -> None:
+    captured = Captured(host, ABS_NEGATE)
+    for i in host.iterations():
+        got = captured.run(-values(i))
+        host.check("y", -values(i), got)
+        # Whoever gets the memory of the graph's intermediate now would lose this to a replay.
+        kept = [host.device_tensor(captured.allocator, values(i, salt=n)) for n in range(4)]
+        host.check("y again", -values(i, salt=5), captured.run(-values(i, salt=5)))
+        for n, tensor in enumerate(kept):
+            host.check(f"another tensor {n}", values(i, salt=n), host.read(tensor))
+            tensor.release()
+    host.placed(ABS_NEGATE, captured.session, {"size": host.ep_name, "negate": host.ep_name})
+
+
+@scenario("probe/graph-in-place", why="A replay is executed twice.")
+def graph_in_place(host: Host) -> None:
+    session = host.session(ADD_ONE_TO, capture=True)
+    both = host.device_tensor(host.device_allocator(session), zeros())
+    binding = session.io_binding()
+    binding.bind_input("x", both)
+    binding.bind_output("y", both)
+    for i in host.iterations():
+        host.write(both, values(i))
+        binding.run()
+        host.check("x + 1 in its place", values(i) + 1, host.read(both))
+    host.placed(ADD_ONE_TO, session, {"add": host.ep_name})
+
+
+@scenario("probe/graph-control-flow", why="Control flow is captured and answered wrongly.")
+def graph_control_flow(host: Host) -> None:
+    session = host.session(NEGATE)
+    for i in host.iterations():
+        try:
+            captured = host.session(BRANCH, capture=True)
+        except NativeCallError as error:
+            truth(host, f"refused with a reason: {error.message}", "control flow" in error.message)
+            continue
+        # Accepted: then it must also be right.
+        for n, which in enumerate((True, False, True, False)):
+            x = values(i, salt=n)
+            feeds = {
+                "c": host.cpu_tensor(np.array(which)),
+                "x": host.cpu_tensor(x),
+            }
+            fetched = captured.run(feeds, {"y": FLOAT32})["y"]
+            host.check(f"branch {which}", -x if which else np.abs(x), host.read(fetched))
+    placed(host, session)
+
+
+@scenario("probe/branches", why="Control flow without capture is answered wrongly.")
+def branches(host: Host) -> None:
+    session = host.session(BRANCH)
+    plain = host.session(NEGATE)
+    for i in host.iterations():
+        for which in (True, False):
+            x = values(i)
+            feeds = {"c": host.cpu_tensor(np.array(which)), "x": host.cpu_tensor(x)}
+            fetched = session.run(feeds, {"y": FLOAT32})["y"]
+            host.check(f"branch {which}", -x if which else np.abs(x), host.read(fetched))
+    placed(host, plain)
+
+
+@scenario("probe/options", why="An option that nobody knows, or a bad value, is taken.")
+def options(host: Host) -> None:
+    session = host.session(NEGATE)
+    always = host.options.always
+
+    def with_options(**more: str) -> Session:
+        from harness.native.sessions import create_session
+
+        return create_session(
+            host.api,
+            host.scope,
+            host.env,
+            [host.device],
+            NEGATE.load(host.models),
+            provider_options={**always, **{k.replace("__", "."): v for k, v in more.items()}},
+        )
+
+    for _ in host.iterations():
+        refused(host, "an unknown option", lambda: with_options(reference__x="1"), "unknown")
+        refused(
+            host,
+            "a bad value",
+            lambda: with_options(reference__enable_graph_capture="yes"),
+            "must be 0 or 1",
+        )
+        passing = with_options(reference__enable_graph_capture="0")
+        plain_run(host, passing)
+        passing.release()
+        plain_run(host, session)
+    placed(host, session)
+
+
+@scenario("probe/threads", why="Independent sessions on four threads harm each other.")
+def threads(host: Host) -> None:
+    if host.mode != "concurrent":
+        raise UnsupportedError("independent sessions at once", "the policy says serialized")
+    run_in_threads(host)
+
+
+@scenario("probe/threads-against-contract", why="The contract checker does not see an overlap.")
+def threads_against_contract(host: Host) -> None:
+    run_in_threads(host)
+
+
+def run_in_threads(host: Host) -> None:
+    count, runs = 4, 25
+    sessions = [host.session(WIDE) for _ in range(count)]
+    start = threading.Barrier(count)
+    wrong: list[str] = []
+
+    def work(n: int) -> None:
+        try:
+            with Scope() as scope:
+                own = Host(**{**vars(host), "scope": scope})
+                for i in range(runs):
+                    x = np.full(WIDE_SHAPE, 1 + i + 1000 * n, dtype=np.float32)
+                    feed = own.cpu_tensor(x)
+                    start.wait(timeout=5)
+                    fetched = sessions[n].run({"x": feed}, {"y": FLOAT32})["y"]
+                    if not np.array_equal(own.read(fetched), -x):
+                        wrong.append(f"thread {n}, run {i}")
+                    for tensor in (fetched, feed):
+                        tensor.release()
+        except Exception as error:  # noqa: BLE001 - whatever a thread met is told
+            wrong.append(f"thread {n}: {error}")
+
+    for _ in host.iterations():
+        workers = [threading.Thread(target=work, args=(n,)) for n in range(count)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        truth(host, f"every thread was right ({wrong[:3]})", not wrong)
+    host.placed(WIDE, sessions[0], {"negate": host.ep_name})
+
+
+@scenario("probe/after-an-error", why="An error of one call spoils the next.")
+def after_an_error(host: Host) -> None:
+    session = host.session(NEGATE)
+    allocator = host.device_allocator(session)
+    small = host.device_tensor(allocator, np.zeros((2,), dtype=np.float32))
+    for i in host.iterations():
+        large = host.cpu_tensor(values(i))
+        refused(
+            host,
+            "an undersized destination",
+            partial(copy_tensors, host.api, host.env, [large], [small]),
+            "8 bytes",
+        )
+        plain_run(host, session)
+    placed(host, session)
+
+
+@scenario("probe/second-registration", why="A library can be registered only once in a process.")
+def second_registration(host: Host) -> None:
+    from harness.host.mapped import mapped_files
+
+    library = next(path for path in mapped_files() if "reference_ep" in path)
+    session = host.session(NEGATE)
+    for i in host.iterations():
+        name = f"again-{i}".encode()
+        before = len(
+            host.api.get_list("GetEpDevices", "const OrtEpDevice *const **", host.env.pointer)
+        )
+        host.api.call(
+            "RegisterExecutionProviderLibrary",
+            host.env.pointer,
+            name,
+            ffi.new("char[]", os.fsencode(library)),
+        )
+        after = len(
+            host.api.get_list("GetEpDevices", "const OrtEpDevice *const **", host.env.pointer)
+        )
+        host.check("EP devices more", np.array(1), np.array(after - before))
+        host.api.call("UnregisterExecutionProviderLibrary", host.env.pointer, name)
+        plain_run(host, session)
+    placed(host, session)
+
+
+@scenario("probe/unmapped", why="A library stays mapped, or runs on, after it was unregistered.")
+def unmapped(host: Host) -> None:
+    from harness.host.mapped import mapped_files
+
+    library = next(path for path in mapped_files() if "reference_ep" in path)
+    session = host.session(NEGATE)
+    for i in host.iterations():
+        # A file of its own: the one that the host registered stays registered.
+        copied = Path(host.scratch, f"copied-{i}.so")
+        shutil.copy(library, copied)
+        name = f"copied-{i}".encode()
+        host.api.call(
+            "RegisterExecutionProviderLibrary",
+            host.env.pointer,
+            name,
+            ffi.new("char[]", os.fsencode(copied)),
+        )
+        truth(host, "it is mapped while it is registered", str(copied) in mapped_files())
+        host.api.call("UnregisterExecutionProviderLibrary", host.env.pointer, name)
+        truth(host, "it is not mapped after that", str(copied) not in mapped_files())
+        time.sleep(0.02)
+        plain_run(host, session)
+    placed(host, session)
+
+
+@scenario("probe/process-state", why="A plugin changes the process that it is a guest in.")
+def process_state(host: Host) -> None:
+    def state() -> dict[str, Any]:
+        return {
+            "directory": str(Path.cwd()),
+            "locale": locale.setlocale(locale.LC_ALL),
+            "handlers": [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)],
+            # 1 + 2 ** -60 in float64, rounded up, is more than 1.
+            "rounding": float(np.float64(1.0) + np.float64(2.0**-60)),
+        }
+
+    session = host.session(NEGATE)
+    before = state()
+    for _ in host.iterations():
+        plain_run(host, session)
+        after = state()
+        truth(host, f"{before} became {after}", before == after)
+    placed(host, session)
+
+
+@scenario("probe/steady", why="Each run needs more memory or more time than the one before.")
+def steady(host: Host) -> None:
+    session = host.session(NEGATE)
+    for _ in range(10):
+        plain_run(host, session)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    times = []
+    for _ in host.iterations():
+        began = time.perf_counter()
+        plain_run(host, session)
+        times.append(time.perf_counter() - began)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    truth(host, f"grew by {grown} KiB", grown < 16 * 1024)
+    truth(host, f"took {times[0]:.4f} then {times[-1]:.4f} s", times[-1] < 0.05)
+    placed(host, session)
