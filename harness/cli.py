@@ -281,13 +281,14 @@ def policy(
 
 
 @command_line.command(short_help="Judge a run folder again.")
-@_MATRIX
+@click.option(
+    "--matrix",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The matrix.yaml with the expectations; that of the run, as it is now, if left out.",
+)
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def judge(matrix: Path | None, folder: Path) -> int:
-    """Judge a run folder again; its reports are written anew.
-
-    Without --matrix, the matrix.yaml of the run is taken, as it is now.
-    """
+    """Judge a run folder by the expectations as they are now; its reports are rewritten."""
     from harness import interface, workflow
 
     folder = folder.resolve()

@@ -329,6 +329,11 @@ class _Drive:
         folder = self._setting.folder / "logs" / Path(*parts[:-1])
         return folder / f"{parts[-1]}{suffix}.log"
 
+    def _told(self, *logs: Path) -> str | None:
+        """The first of the logs that something was written to, relative to the run folder."""
+        told = next((log for log in logs if _trim(log)), None)
+        return None if told is None else told.relative_to(self._setting.folder).as_posix()
+
     def _observe(
         self, run: HostRun, cell: Cell, job: HostJob, log: Path, *, alone: bool
     ) -> Observation | None:
@@ -375,7 +380,7 @@ class _Drive:
             teardown_errors=run.torn_down.failures if run.torn_down else [],
             left_behind=list(end.left_behind) if end is not None and end.clean else [],
             infra=infra,
-            log=tail_of.relative_to(self._setting.folder).as_posix(),
+            log=self._told(log, job.log),
             started="",
             duration_s=report.duration_s if report else 0.0,
         )

@@ -258,7 +258,7 @@ def _judged(
         iterations_passed=report.iterations_passed if report else 0,
         duration_s=told[-1].observation.duration_s if told else 0.0,
         detail=detail,
-        hint=_hint(finding, verdict),
+        hint=_hint(finding, verdict, expected),
         placement=report.placement if report else [],
         capture=capture,
         attempts=[_attempt_result(attempt) for attempt in tried],
@@ -299,7 +299,16 @@ def _expected_text(expected: Expected, finding: Finding, verdict: Verdict) -> st
     return expected.text()
 
 
-def _hint(finding: Finding, verdict: Verdict) -> str:
+def _hint(finding: Finding, verdict: Verdict, expected: Expected) -> str:
+    if (
+        verdict == "unexpected"
+        and finding.outcome != "passed"
+        and finding.outcome in expected.outcomes
+    ):
+        return (
+            f"The outcome is as expected, its reason is not: {finding.reason}, where "
+            f"{expected.reason} was expected."
+        )
     if verdict == "improved":
         return "Take the outdated expectation out of matrix.yaml, or narrow its core specifier."
     if verdict == "flaky":

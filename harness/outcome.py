@@ -29,9 +29,45 @@ from packaging.version import InvalidVersion, Version
 from harness.config import Outcome, Rejection
 from harness.results import NativeError, Observation, ScenarioReport
 
-__all__ = ["NO_DEVICE", "AskedFor", "Finding", "classify", "needs_repeat"]
+__all__ = ["NO_DEVICE", "REASONS", "AskedFor", "Finding", "classify", "needs_repeat"]
 
 NO_DEVICE = "no-ep-device"
+REASONS = frozenset(
+    {
+        "at-exit",
+        "channel-lost",
+        "core-unavailable",
+        "core-unusable",
+        "exit-status",
+        "exited-early",
+        "harness-error",
+        "host-start",
+        "incomplete",
+        "interrupted",
+        "left-behind",
+        "load-failed",
+        "missing-dependency",
+        "native-error",
+        "no-checks",
+        "no-ep-device",
+        "ok",
+        "placement",
+        "plugin-changed",
+        "process-state",
+        "registration-refused",
+        "release-error",
+        "scenario-error",
+        "second-core",
+        "teardown-error",
+        "timeout",
+        "unconfirmed",
+        "unsupported",
+        "wrong-core",
+        "wrong-plugin",
+        "wrong-result",
+    }
+)
+"""All reason codes but those of signals and of the `rejections` table."""
 _SIGNAL_HINTS = {
     "SIGKILL": "No program kills itself so: somebody did, or the system when memory ran out.",
     "SIGABRT": "The end of the log tells what was asserted, or which exception nobody caught.",
@@ -116,7 +152,8 @@ def _classify(
     if observation.infra is not None:
         reason, _, text = observation.infra.partition(": ")
         outcome: Outcome = "not-run" if reason == "interrupted" else "infra-error"
-        return Finding(outcome, reason, text)
+        detail, _, hint = text.partition("\n")
+        return Finding(outcome, reason, detail, hint)
     if observation.death is not None:
         return _death(observation)
     wrong = _identity(observation, asked)
@@ -137,8 +174,8 @@ def _classify(
         return Finding(
             "not-run",
             "unconfirmed",
-            f"{finding.outcome} ({finding.reason}) in a host that did not end in order, and not "
-            "seen again since",
+            f"{finding.outcome} ({finding.reason}), and then its host was ended with the run or "
+            "died elsewhere: a pass counts only in a host that ends in order",
         )
     return finding
 

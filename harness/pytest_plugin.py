@@ -401,10 +401,10 @@ def _repeat(config: pytest.Config, matrix: Path, address: str) -> str:
     return join([*command, f"{file.as_posix()}::{address}"])
 
 
-def _in_options_of_ours(error: HarnessError) -> str:
+def _in_options_of_ours(told: HarnessError | str) -> str:
     """A message with the options of the command called what they are called here."""
     names = "plugin|matrix|core|env|output|iterations"
-    return re.sub(rf"(?<![\w-])--({names})\b", r"--ep-\1", str(error))
+    return re.sub(rf"(?<![\w-])--({names})\b", r"--ep-\1", str(told))
 
 
 def _properties(result: CellResult) -> list[tuple[str, object]]:
@@ -447,7 +447,7 @@ def _explained(result: CellResult, folder: Path) -> str:
         ("where", one_line(example_text(result))),
         ("expected", one_line(result.expected)),
         ("attempts", one_line(attempts_text(result)) if len(result.attempts) > 1 else ""),
-        ("do", one_line(result.hint)),
+        ("do", one_line(_in_options_of_ours(result.hint))),
     ]
     log, death = shown_log(result), death_of(result)
     if log is not None:

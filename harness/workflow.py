@@ -35,8 +35,10 @@ from harness.host.scenario import Scenario, find_scenarios, scenario_packages
 from harness.judge import judge
 from harness.matrix_file import LoadedMatrix, find_matrix, load, shipped_matrix
 from harness.names import matches, suggestion
+from harness.outcome import REASONS
 from harness.plan import Cell, CorePlan, WantedMode, make_plan, select_scenarios
 from harness.policy import Decision, decide
+from harness.quoting import perhaps
 from harness.report.atomic import write_atomic
 from harness.report.json_report import write_results
 from harness.report.junit import write_junit
@@ -363,15 +365,20 @@ def execute_cell(
     return result, seen
 
 
-def matrix_of_run(folder: Path) -> Path | None:
-    """The matrix.yaml that a run was planned from, if it is still there.
+def matrix_of_run(folder: Path) -> Path:
+    """The matrix.yaml that a run was planned from.
 
     Raises:
-        InputError: the folder is no run folder.
+        InputError: the folder is no run folder, or the file is not there any more.
         RunFolderError: it cannot be read.
     """
     path = Path(read_case(folder)[1].run.matrix)
-    return path if path.is_file() else None
+    if not path.is_file():
+        raise InputError(
+            f"The matrix.yaml of this run, {path}, is not there.",
+            "Name the one to judge it by with --matrix.",
+        )
+    return path
 
 
 def judge_run(folder: Path, loaded: LoadedMatrix) -> Results:
@@ -453,7 +460,7 @@ def record_of(planned: Planned, folder: Path, jobs: int) -> RunRecord:
                 source=core.source,
                 error=core.error,
                 mode=plans[core.id].mode,
-                mode_rule=_mode_rule(plans[core.id], planned.selection),
+                mode_rule=_mode_rule(plans[core.id], planned),
             )
             for core in planned.cores
         ],
@@ -504,9 +511,11 @@ def _absolute(text: str) -> str:
     return text if path is None else str(path.absolute())
 
 
-def _mode_rule(plan: CorePlan, selection: Selection) -> str:
-    decision = plan.decision
+def _mode_rule(plan: CorePlan, planned: Planned) -> str:
+    decision, selection = plan.decision, planned.selection
     rule = f"{decision.rule}: {decision.why}"
+    if planned.plugin.version is None and planned.plugin.entry is not None:
+        rule += " The plugin's version was not known then: `version` in its entry names it."
     if selection.mode == "policy":
         return rule
     return f"--mode {selection.mode}; the policy says {decision.mode}, by {rule}"
@@ -541,6 +550,20 @@ def _check_expectations(loaded: LoadedMatrix, names: Sequence[str]) -> None:
                 + (f'; perhaps you meant "{close}"?' if close else "."),
                 hint,
             )
+        _check_reason(loaded, place)
+
+
+def _check_reason(loaded: LoadedMatrix, place: int) -> None:
+    """A reason that no outcome ever has would never be met, or never be missed."""
+    one = loaded.matrix.expectations[place]
+    known = {*REASONS, *(rejection.reason for rejection in loaded.matrix.rejections)}
+    if one.reason is None or one.reason in known or re.fullmatch(r"[A-Z][A-Z0-9_]+", one.reason):
+        return
+    raise ConfigError(
+        f'{loaded.path}: expectations[{place}]: there is no reason "{one.reason}"'
+        + perhaps(one.reason, known),
+        f"Reasons: {', '.join(sorted(known))}, and the names of signals.",
+    )
 
 
 def _now() -> str:

@@ -302,7 +302,7 @@ def _no_match(text: str, offered: list[_Candidate], around: Surroundings) -> Sel
     return SelectionError(
         f'--core "{text}" matches no core of the matrix on {around.target}. Known: '
         f"{', '.join(known) or 'none'}.",
-        hint,
+        f'{hint} What lies outside of "releases" in matrix.yaml is never asked for.',
     )
 
 

@@ -732,7 +732,7 @@ def test_a_flipped_byte_in_the_cache_is_seen_and_the_way_out_is_told(
     assert ended.code == 3
     assert (cell.outcome, cell.reason) == ("infra-error", "core-unavailable")
     assert "sha256" in cell.detail
-    assert "ort-ep-matrix fetch" in cell.detail
+    assert "ort-ep-matrix fetch" in cell.hint
 
 
 @pytest.mark.cores

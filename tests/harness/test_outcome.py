@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import outcome as outcome_module
 from harness.config import Rejection
-from harness.outcome import AskedFor, Finding, classify, needs_repeat
+from harness.outcome import REASONS, AskedFor, Finding, classify, needs_repeat
 from harness.results import (
     Capture,
     CheckFailure,
@@ -473,3 +475,9 @@ def test_one_thing_that_is_missing_or_wrong_takes_a_pass_away(seen: Observation,
     spoilt = seen.model_copy(update={what: broken[what]})
 
     assert classify(spoilt, ASKED, REJECTIONS).outcome != "passed"
+
+
+def test_the_reason_codes_are_those_that_the_module_tells_of() -> None:
+    told = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", outcome_module.__doc__ or ""))
+
+    assert told - {"rejections"} == REASONS

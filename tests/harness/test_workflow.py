@@ -327,3 +327,16 @@ def test_an_expectation_of_a_plugin_without_an_entry_is_an_error(tmp_path: Path)
 
     with pytest.raises(ConfigError, match='"mien" matches no plugin; perhaps you meant "mine"'):
         prepare(matrix)
+
+
+def test_a_reason_that_there_is_not_is_an_error(tmp_path: Path) -> None:
+    matrix = tmp_path / "matrix.yaml"
+    for reason, told in (("version-chek", '"version-check"'), ("wrong-rslt", '"wrong-result"')):
+        matrix.write_text(
+            f"expectations: [{{outcome: rejected, reason: {reason}, why: A typing error.}}]\n"
+        )
+        with pytest.raises(ConfigError, match=f'no reason "{reason}"; perhaps you meant {told}'):
+            prepare(matrix)
+    for reason in ("version-check", "SIGSEGV", "timeout", "ACCESS_VIOLATION"):
+        matrix.write_text(f"expectations: [{{outcome: crashed, reason: {reason}, why: So.}}]\n")
+        assert prepare(matrix).loaded.matrix.expectations[0].reason == reason
