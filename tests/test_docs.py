@@ -68,7 +68,9 @@ def check_command(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatc
     if name == "judge":
         Path(arguments[-1]).mkdir(parents=True)
     try:
-        command_line.commands[name].make_context(name, arguments)
+        # With its parent, as on the command line: click keeps what help is called there.
+        whole = command_line.make_context("ort-ep-matrix", [name], resilient_parsing=True)
+        command_line.commands[name].make_context(name, arguments, parent=whole)
     except click.exceptions.Exit:
         pass
     except click.ClickException as error:
