@@ -33,8 +33,9 @@ __all__ = ["Progress", "Setting", "execute", "quiet"]
 
 _LOG_TAIL_BYTES = 4_000
 _LOG_KEPT_BYTES = 1_000_000
+_LONGEST_MARK = 64
 _FATAL_LINES = 8
-STOPPED = "interrupted: the run was stopped"
+_STOPPED = "interrupted: the run was stopped"
 _CORE_NAME = re.compile(
     r"(lib)?onnxruntime(\.so(\.[\d.]+)?|(\.[\d.]+)?\.dylib|\.dll)", re.IGNORECASE
 )
@@ -143,7 +144,7 @@ def _run_cells(drive: _Drive, plan: CorePlan, core: Core) -> None:
         if cell.id in drive.host([cell]).findings:
             drive.finish(cell)
         else:
-            drive.give_up(cell, STOPPED)
+            drive.give_up(cell, _STOPPED)
 
 
 def _together(drive: _Drive, rest: list[Cell]) -> tuple[list[Cell], list[Cell]]:
@@ -211,7 +212,7 @@ class _Drive:
             for cell in cells:
                 last = self._last.get(cell.id)
                 if last is None or last.outcome != "not-run":
-                    self.give_up(cell, STOPPED)
+                    self.give_up(cell, _STOPPED)
             return _Seen(dict(self._last), clean=True, setup_failed=False)
         self._hosts += 1
         started, clock = _now(), time.monotonic()
@@ -256,11 +257,8 @@ class _Drive:
         """Tell that nothing more is tried of a cell."""
         self._finished.add(cell.id)
         outcome = self._last[cell.id].outcome
-        if outcome == "passed" and cell.id in self._failed_before:
-            outcome_text = "flaky"
-        else:
-            outcome_text = outcome
-        self._setting.progress.finished(self._core.id, cell.id, outcome_text)
+        flaky = outcome == "passed" and cell.id in self._failed_before
+        self._setting.progress.finished(self._core.id, cell.id, "flaky" if flaky else outcome)
 
     def is_finished(self, cell: Cell) -> bool:
         """Whether nothing more is tried of a cell."""
@@ -329,11 +327,6 @@ class _Drive:
         folder = self._setting.folder / "logs" / Path(*parts[:-1])
         return folder / f"{parts[-1]}{suffix}.log"
 
-    def _told(self, *logs: Path) -> str | None:
-        """The first of the logs that something was written to, relative to the run folder."""
-        told = next((log for log in logs if _trim(log)), None)
-        return None if told is None else told.relative_to(self._setting.folder).as_posix()
-
     def _observe(
         self, run: HostRun, cell: Cell, job: HostJob, log: Path, *, alone: bool
     ) -> Observation | None:
@@ -343,7 +336,7 @@ class _Drive:
         setup = _setup_failed(run)
         stopped = end is not None and end.how == "stopped"
         if stopped and report is None and cell.scenario == run.running:
-            infra: str | None = STOPPED
+            infra: str | None = _STOPPED
         elif end is None:
             infra = f"host-start: {run.infra}"
         elif run.core_unusable is not None:
@@ -352,7 +345,8 @@ class _Drive:
             infra = None
         if report is None and infra is None and (stopped or (cell.scenario != hit and not setup)):
             return None
-        tail_of = log if _trim(log) else job.log
+        # Once a log: what was cut out of one is counted in its mark.
+        told = next((one for one in (log, job.log) if _trim(one)), None)
         death = None
         if end is not None and infra is None and not end.clean and not stopped:
             at_exit = hit is None and not setup
@@ -364,7 +358,7 @@ class _Drive:
                     iteration=end.last.iteration,
                     last_call=end.last.call,
                     inside_call=end.last.inside_call,
-                    log_tail=_tail(job.log if at_exit else tail_of),
+                    log_tail=_tail(job.log if at_exit else told or job.log),
                 )
         return Observation(
             cell=cell.id,
@@ -380,7 +374,7 @@ class _Drive:
             teardown_errors=run.torn_down.failures if run.torn_down else [],
             left_behind=list(end.left_behind) if end is not None and end.clean else [],
             infra=infra,
-            log=self._told(log, job.log),
+            log=told and told.relative_to(self._setting.folder).as_posix(),
             started="",
             duration_s=report.duration_s if report else 0.0,
         )
@@ -452,7 +446,7 @@ def _trim(log: Path) -> bool:
             if size == 0:
                 log.unlink()
                 return False
-            if size > 2 * _LOG_KEPT_BYTES:
+            if size > 2 * _LOG_KEPT_BYTES + _LONGEST_MARK:
                 file.seek(size - _LOG_KEPT_BYTES)
                 end = file.read(_LOG_KEPT_BYTES)
                 file.seek(_LOG_KEPT_BYTES)

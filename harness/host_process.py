@@ -137,7 +137,6 @@ def run_host(
     job: HostJob,
     *,
     on_start: Callable[[str], None] = lambda scenario: None,
-    on_end: Callable[[ScenarioReport], None] = lambda report: None,
     stop: threading.Event | None = None,
 ) -> HostRun:
     """Run one host process to its end.
@@ -145,7 +144,6 @@ def run_host(
     Args:
         job: what it is to do.
         on_start: is told the scenario that has begun.
-        on_end: is told what a scenario reported.
         stop: when set, the host is ended at once.
     """
     token = secrets.token_hex(16)
@@ -164,7 +162,7 @@ def run_host(
     reader.start()
     how, name = "stopped", "the harness gave up"
     try:
-        how, name = _converse(process, job, token, blackbox, lines, run, on_start, on_end, stop)
+        how, name = _converse(process, job, token, blackbox, lines, run, on_start, stop)
         if how == "hang":
             # It is given up already; whatever asking does to it, it cannot change that.
             ask_for_stacks(process)
@@ -196,7 +194,6 @@ def _converse(
     lines: queue.SimpleQueue[bytes | None],
     run: HostRun,
     on_start: Callable[[str], None],
-    on_end: Callable[[ScenarioReport], None],
     stop: threading.Event | None,
 ) -> tuple[str, str]:
     """Hear everything that the host says; returns how it ended and the name of that."""
@@ -240,7 +237,6 @@ def _converse(
             on_start(run.running)
         elif phase == "ended":
             limit = job.setup_timeout_s
-            on_end(next(reversed(run.reports.values())))
         deadline = time.monotonic() + limit
     return _ended(process, run, deadline, limit, stop)
 
