@@ -15,6 +15,7 @@ from typing import cast
 
 from harness.host.blackbox import BlackBox
 from harness.host.host import Host, Options
+from harness.host.lanes import Lanes
 from harness.host.scenario import find_scenarios
 from harness.native.api import NativeCallError, NoTrace, load_core
 from harness.native.environments import create_environment, ep_devices, register_plugin
@@ -30,7 +31,7 @@ class _NoBox(NoTrace):
 def main(core: str, plugin: str, models: str) -> None:
     """Run the nine scenarios twenty times each."""
     box = cast("BlackBox", _NoBox())
-    api = load_core(Path(core), box)
+    api = load_core(Path(core), NoTrace())
     with Scope() as whole:
         env = create_environment(api, whole)
         before = {device.pointer for device in ep_devices(api, env)}
@@ -43,6 +44,7 @@ def main(core: str, plugin: str, models: str) -> None:
                         api=api,
                         env=env,
                         device=device,
+                        devices=[device],
                         mode="serialized",
                         iteration_count=20,
                         options=Options(
@@ -54,6 +56,7 @@ def main(core: str, plugin: str, models: str) -> None:
                         scope=scope,
                         cpu=cpu_memory(api, scope),
                         box=box,
+                        lanes=Lanes(box, serialized=True),
                     )
                     try:
                         scenario.function(host)

@@ -132,7 +132,13 @@ def _run_cells(drive: _Drive, plan: CorePlan, core: Core) -> None:
         for cell in plan.cells:
             drive.give_up(cell, f"core-unavailable: {core.error}")
         return
-    suspects, unconfirmed = _together(drive, list(plan.cells))
+    # A host is of one kind.
+    for kind in dict.fromkeys(cell.host for cell in plan.cells):
+        _run_kind(drive, [cell for cell in plan.cells if cell.host == kind])
+
+
+def _run_kind(drive: _Drive, cells: list[Cell]) -> None:
+    suspects, unconfirmed = _together(drive, cells)
     if unconfirmed:
         seen = drive.host(unconfirmed)
         for cell in unconfirmed:
@@ -300,6 +306,7 @@ class _Drive:
             ep_name=plugin.entry.ep_name if plugin.entry else None,
             device_type=device.type,
             device_index=device.index,
+            kind=cells[0].host,
             mode=self._plan.mode,
             options={
                 "always": options.always,

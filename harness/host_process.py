@@ -58,6 +58,8 @@ class HostJob:
     ep_name: str | None
     device_type: str | None
     device_index: int
+    kind: str
+    """What it has done before its scenarios; see `harness.host.scenario.HostKind`."""
     mode: str
     options: Mapping[str, Any]
     environment: Mapping[str, str]
@@ -366,6 +368,7 @@ def _job_line(job: HostJob, token: str, blackbox: Path) -> bytes:
         "ep_name": job.ep_name,
         "device_type": job.device_type,
         "device_index": job.device_index,
+        "kind": job.kind,
         "mode": job.mode,
         "options": dict(job.options),
         "models": str(job.models),

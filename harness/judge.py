@@ -261,6 +261,7 @@ def _judged(
         hint=_hint(finding, verdict, expected),
         placement=report.placement if report else [],
         capture=capture,
+        overlap=report.overlap if report else None,
         attempts=[_attempt_result(attempt) for attempt in tried],
         log=told[-1].observation.log if told else None,
         repeat=repeat,

@@ -14,7 +14,7 @@ Reason codes, by outcome:
 * unsupported: `unsupported`
 * infra-error: `core-unavailable`, `core-unusable`, `host-start`, `scenario-error`,
   `no-ep-device`, `harness-error`
-* not-run: `interrupted`, `unconfirmed`
+* not-run: `interrupted`, `unconfirmed`, `no-overlap`
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ REASONS = frozenset(
         "native-error",
         "no-checks",
         "no-ep-device",
+        "no-overlap",
         "ok",
         "placement",
         "plugin-changed",
@@ -96,6 +97,7 @@ _HINTS = {
     "core-unavailable": "The other cores were tried without it.",
     "harness-error": "This is a fault of ort-ep-matrix: please report it with the stack above.",
     "interrupted": "Run it again.",
+    "no-overlap": "Run it again, on a machine that is less busy or has more processors.",
     "unconfirmed": "Run it again.",
 }
 _BEFORE_PLUGIN = ("start", "load")
@@ -406,6 +408,14 @@ def _completeness(observation: Observation, report: ScenarioReport) -> Finding:
             "left-behind",
             f"processes outlived the host and were ended: {', '.join(observation.left_behind)}",
             shared=True,
+        )
+    overlap = report.overlap
+    if overlap is not None and overlap.free and not overlap.overlapped:
+        return Finding(
+            "not-run",
+            "no-overlap",
+            f"the lanes made {overlap.calls} native calls, and none while another was inside one: "
+            "it was driven one call at a time, which proves nothing of concurrent mode",
         )
     return Finding("passed", "ok", f"{report.iterations_passed} iterations")
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from harness.config import Matrix, Mode, PluginEntry
 from harness.errors import InputError, PolicyError, SelectionError
+from harness.host.scenario import HostKind, Scenario
 from harness.names import matches, suggestion
 from harness.policy import Decision, decide, override_environment
 
@@ -37,6 +38,7 @@ class Cell:
         scenario: the full name, parameters included.
         timeout_s: seconds for all iterations together.
         iterations: how many.
+        host: the kind of host that the scenario is given.
     """
 
     id: str
@@ -46,6 +48,7 @@ class Cell:
     scenario: str
     timeout_s: float
     iterations: int
+    host: HostKind = "registered"
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def make_plan(
     plugin_name: str,
     plugin_version: str | None,
     entry: PluginEntry | None,
-    scenarios: Sequence[tuple[str, float | None]],
+    scenarios: Sequence[Scenario],
     scenario_globs: Sequence[str] = (),
     iterations: int | None = None,
     mode: WantedMode = "policy",
@@ -99,8 +102,7 @@ def make_plan(
         plugin_name: names the plugin in cells.
         plugin_version: the plugin's version; none if it is unknown.
         entry: what `matrix.yaml` says of the plugin; none for a bare path or requirement.
-        scenarios: the name of every scenario that there is, and the seconds that it asks for
-            itself, if it does.
+        scenarios: every scenario that there is.
         scenario_globs: names, families or globs; all scenarios without one.
         iterations: in place of the matrix's own number.
         mode: the mode for all cores, or `policy` for each core's own.
@@ -130,7 +132,8 @@ def make_plan(
     count = matrix.iterations if iterations is None else iterations
     if count < 1:
         raise InputError(f"{count} iterations are too few.", "Ask for 1 or more.")
-    names = [name for name, _ in scenarios]
+    names = [one.name for one in scenarios]
+    kinds = {one.name: one.host for one in scenarios}
     timeouts = _timeouts(matrix, scenarios)
     selected = select_scenarios(names, scenario_globs)
 
@@ -167,6 +170,7 @@ def make_plan(
                 scenario=name,
                 timeout_s=timeouts[name],
                 iterations=count,
+                host=kinds[name],
             )
             for name in selected
         )
@@ -238,9 +242,11 @@ def plan_json(plans: Sequence[CorePlan]) -> str:
     return json.dumps({"schema_version": 1, "cores": cores, "cells": cells}, indent=2)
 
 
-def _timeouts(matrix: Matrix, scenarios: Sequence[tuple[str, float | None]]) -> dict[str, float]:
-    names = [name for name, _ in scenarios]
-    timeouts = {name: matrix.timeout_s if own is None else own for name, own in scenarios}
+def _timeouts(matrix: Matrix, scenarios: Sequence[Scenario]) -> dict[str, float]:
+    names = [one.name for one in scenarios]
+    timeouts = {
+        one.name: matrix.timeout_s if one.timeout_s is None else one.timeout_s for one in scenarios
+    }
     for glob, settings in matrix.scenarios.items():
         _check_glob(glob, names, f'"{glob}" under scenarios in matrix.yaml')
         timeouts.update((name, settings.timeout_s) for name in names if matches(glob, name))

@@ -24,6 +24,7 @@ __all__ = [
     "MappedFile",
     "NativeError",
     "Observation",
+    "Overlap",
     "Placement",
     "PluginResult",
     "Results",
@@ -78,6 +79,14 @@ class Capture(_Value):
     host_replays: int
 
 
+class Overlap(_Value):
+    """How much the lanes of a scenario were really at work at the same time."""
+
+    free: bool = Field(description="Whether they might overlap; in serialized mode they may not.")
+    calls: int = Field(description="Native calls of the lanes that may touch the device.")
+    overlapped: int = Field(description="Those that began while another lane was inside one.")
+
+
 class Unsupported(_Value):
     """What a scenario asked of the plugin or the core, and what was answered."""
 
@@ -98,6 +107,7 @@ class ScenarioReport(_Value):
     error: NativeError | None = None
     unsupported: Unsupported | None = None
     capture: Capture | None = None
+    overlap: Overlap | None = None
     leaked: list[str] = Field(
         default_factory=list, description="Errors while the scenario's own handles were released."
     )
@@ -210,6 +220,7 @@ class CellResult(_Value):
     hint: str = Field("", description="What to do about it.")
     placement: list[Placement]
     capture: Capture | None = None
+    overlap: Overlap | None = None
     attempts: list[AttemptResult]
     log: str | None = Field(None, description="Relative to the run folder.")
     repeat: str = Field("", description="The command that repeats this one cell.")

@@ -241,7 +241,7 @@ def _lay_out(
         plugin_name=plugin.name,
         plugin_version=plugin.version,
         entry=plugin.entry,
-        scenarios=[(one.name, one.timeout_s) for one in ground.scenarios.values()],
+        scenarios=list(ground.scenarios.values()),
         scenario_globs=selection.scenarios,
         iterations=selection.iterations,
         mode=selection.mode,

@@ -20,7 +20,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from harness.cli import command_line
+from harness.host.bare import BareHost, Registration
 from harness.host.host import Host
+from harness.host.record import Recording
 from harness.native.sessions import IoBinding, Session
 from tests.source import TOP
 
@@ -183,7 +185,15 @@ def test_pages_hold_no_paths_of_one_machine_and_no_filler(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "row"), [(Host, "| | |"), (Session, "| `Session` | |"), (IoBinding, "| `Session` | |")]
+    ("kind", "row"),
+    [
+        (Host, "| | |"),
+        (Recording, "| | |"),
+        (BareHost, "| `BareHost` | |"),
+        (Registration, "| `BareHost` | |"),
+        (Session, "| `Session` | |"),
+        (IoBinding, "| `Session` | |"),
+    ],
 )
 def test_the_page_on_scenarios_names_every_public_part(kind: type, row: str) -> None:
     (section,) = WRITING.read_text(encoding="utf-8").split("## The `Host`")[1:]
@@ -193,7 +203,7 @@ def test_the_page_on_scenarios_names_every_public_part(kind: type, row: str) -> 
     public = {name for name in {**vars(kind), **kind.__annotations__} if not name.startswith("_")}
     inner = {"api", "scope", "handle", "session", "provider_options", "profiled"}
 
-    assert public - named <= (set() if kind is Host else inner)
+    assert public - named <= (set() if kind in (Host, Recording, BareHost) else inner)
 
 
 def test_the_example_of_configuration_names_the_real_entry_point() -> None:

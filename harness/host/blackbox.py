@@ -13,11 +13,16 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BlackBox", "LastSeen", "read_blackbox"]
+__all__ = ["LANES", "BlackBox", "LastSeen", "read_blackbox"]
 
-_LAYOUT = struct.Struct("=32s256si64s?")
+LANES = 16
+"""How many threads of a scenario have a place of their own for their native calls."""
+
+_HEAD = struct.Struct("=32s256si")
+_CALL = struct.Struct("=64s?")
 _ITERATION = struct.Struct("=i")
-_PHASE_AT, _SCENARIO_AT, _ITERATION_AT, _CALL_AT, _INSIDE_AT = 0, 32, 288, 292, 356
+_PHASE_AT, _SCENARIO_AT, _ITERATION_AT = 0, 32, 288
+_SIZE = _HEAD.size + (1 + LANES) * _CALL.size
 _NO_ITERATION = -1
 
 
@@ -29,6 +34,7 @@ class LastSeen:
     scenario: str | None
     iteration: int | None
     call: str | None
+    """Of several lanes: all that were inside one."""
     inside_call: bool
 
 
@@ -37,8 +43,8 @@ class BlackBox:
 
     def __init__(self, path: Path) -> None:
         with path.open("w+b") as file:
-            file.truncate(_LAYOUT.size)
-            self._map = mmap.mmap(file.fileno(), _LAYOUT.size)
+            file.truncate(_SIZE)
+            self._map = mmap.mmap(file.fileno(), _SIZE)
         self._padded: dict[str, bytes] = {}
         self.at("start")
 
@@ -46,25 +52,28 @@ class BlackBox:
         """Enter a phase, of a scenario or of none."""
         self._map[_PHASE_AT:_SCENARIO_AT] = _pad(phase, 32)
         self._map[_SCENARIO_AT:_ITERATION_AT] = _pad(scenario, 256)
-        self._map[_CALL_AT:_INSIDE_AT] = bytes(64)
-        self._map[_INSIDE_AT] = 0
+        self._map[_HEAD.size :] = bytes(_SIZE - _HEAD.size)
         self.iteration(None)
 
     def iteration(self, number: int | None) -> None:
         """Enter an iteration, from 0, or leave them."""
         _ITERATION.pack_into(self._map, _ITERATION_AT, _NO_ITERATION if number is None else number)
 
-    def enter(self, function: str) -> None:
-        """A native function is about to be called."""
+    def enter(self, function: str, place: int = 0) -> None:
+        """A native function is about to be called, by the main thread or by a lane, from 1."""
         padded = self._padded.get(function)
         if padded is None:
-            padded = self._padded[function] = _pad(function, 64)
-        self._map[_CALL_AT:_INSIDE_AT] = padded
-        self._map[_INSIDE_AT] = 1
+            padded = self._padded[function] = _pad(function, _CALL.size - 1) + b"\1"
+        at = _HEAD.size + place * _CALL.size
+        self._map[at : at + _CALL.size] = padded
 
-    def leave(self) -> None:
+    def leave(self, place: int = 0) -> None:
         """It has returned."""
-        self._map[_INSIDE_AT] = 0
+        self._map[_HEAD.size + (place + 1) * _CALL.size - 1] = 0
+
+    def no_lanes(self) -> None:
+        """Forget what lanes called."""
+        self._map[_HEAD.size + _CALL.size :] = bytes(LANES * _CALL.size)
 
 
 def read_blackbox(path: Path) -> LastSeen:
@@ -74,20 +83,22 @@ def read_blackbox(path: Path) -> LastSeen:
         careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         descriptor = os.open(path, os.O_RDONLY | careful | getattr(os, "O_BINARY", 0))
         try:
-            raw = os.read(descriptor, _LAYOUT.size + 1)
+            raw = os.read(descriptor, _SIZE + 1)
         finally:
             os.close(descriptor)
     except OSError:
         raw = b""
-    if len(raw) != _LAYOUT.size:
+    if len(raw) != _SIZE:
         return LastSeen("start", None, None, None, inside_call=False)
-    phase, scenario, iteration, call, inside = _LAYOUT.unpack(raw)
+    phase, scenario, iteration = _HEAD.unpack(raw[: _HEAD.size])
+    (call, inside), *lanes = _CALL.iter_unpack(raw[_HEAD.size :])
+    within = sorted({_unpad(name) for name, still in lanes if still})
     return LastSeen(
         _unpad(phase) or "start",
         _unpad(scenario) or None,
         iteration if iteration >= 0 else None,
-        _unpad(call) or None,
-        inside_call=inside,
+        " and ".join(within) or _unpad(call) or None,
+        inside_call=bool(within) or inside,
     )
 
 

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from harness.host.blackbox import BlackBox
 from harness.host.model import Model
-from harness.native.api import Api, MissingApiLevelError, NativeCallError
+from harness.host.record import Recording, UnsupportedError
+from harness.native.allocators import shared_allocator, statistics
+from harness.native.api import Api, NativeCallError
 from harness.native.environments import EpDevice
 from harness.native.handles import Handle, Scope
 from harness.native.sessions import Session, create_session
 from harness.native.tensors import (
     Array,
     Tensor,
+    address_of,
     copy_tensors,
     cpu_tensor,
+    create_stream,
     device_tensor,
+    part_of,
 )
 
 __all__ = [
@@ -34,7 +38,6 @@ __all__ = [
     "FLOAT32",
     "Host",
     "Options",
-    "Record",
     "Session",
     "Tensor",
     "UnsupportedError",
@@ -45,19 +48,6 @@ CPU = "CPUExecutionProvider"
 """The name of ORT's own CPU EP."""
 
 FLOAT32: np.dtype[Any] = np.dtype(np.float32)
-
-_FAILURES_KEPT = 5
-_VALUES_SHOWN = 16
-_LONGEST_MESSAGE = 4_000
-
-
-class UnsupportedError(Exception):
-    """The plugin or the core lacks what a scenario needs."""
-
-    def __init__(self, asked: str, answered: str) -> None:
-        super().__init__(f"{asked}: {answered}")
-        self.asked = asked
-        self.answered = answered
 
 
 @dataclass(frozen=True)
@@ -70,31 +60,21 @@ class Options:
     """The option's key, and what separates node names in its value."""
 
 
-@dataclass
-class Record:
-    """What a scenario was seen to do so far."""
-
-    iterations_passed: int = 0
-    checks: int = 0
-    failures: list[dict[str, Any]] = field(default_factory=list)
-    failure_count: int = 0
-    placement: list[dict[str, Any]] = field(default_factory=list)
-    capture: dict[str, int] | None = None
-    iteration: int | None = None
-
-
-@dataclass(frozen=True)
-class Host:
+@dataclass(frozen=True, kw_only=True)
+class Host(Recording):
     """One core and one plugin, for one scenario.
 
-    Everything created through it is released when the scenario ends, last created first.
+    Everything created through it is released when the scenario ends, last created first. Several
+    threads may use it at the same time, as `together` has them do.
     """
 
     api: Api
     env: Handle
     device: EpDevice
+    """The EP device that is driven."""
+    devices: Sequence[EpDevice]
+    """All EP devices of that EP, the driven one among them."""
     mode: Literal["serialized", "concurrent"]
-    iteration_count: int
     options: Options
     models: Path
     """Cache of built models."""
@@ -103,26 +83,11 @@ class Host:
     scope: Scope
     cpu: Handle
     """The memory info of CPU memory."""
-    box: BlackBox
-    record: Record = field(default_factory=Record)
 
     @property
     def ep_name(self) -> str:
         """The name of the plugin's EP."""
         return self.device.ep_name
-
-    def iterations(self) -> Iterator[int]:
-        """The iterations, from 0. One passed if it checked something and every check held."""
-        record = self.record
-        for number in range(self.iteration_count):
-            self.box.iteration(number)
-            record.iteration = number
-            checks, failures = record.checks, record.failure_count
-            yield number
-            if record.checks > checks and record.failure_count == failures:
-                record.iterations_passed += 1
-        record.iteration = None
-        self.box.iteration(None)
 
     def session(
         self,
@@ -131,6 +96,8 @@ class Host:
         cpu_nodes: Sequence[str] = (),
         capture: bool = False,
         profile: bool = False,
+        options: Mapping[str, str] | None = None,
+        device: EpDevice | None = None,
     ) -> Session:
         """A session of a model on the plugin's EP device.
 
@@ -139,12 +106,15 @@ class Host:
             cpu_nodes: names of nodes that the plugin must leave to the CPU EP.
             capture: whether graph capture is turned on.
             profile: whether ORT records which nodes ran; see `profile_of`.
+            options: provider options beside those.
+            device: another EP device than the driven one.
 
         Raises:
             UnsupportedError: it is not known how to ask this plugin for that.
             NativeCallError: ORT or the plugin refused.
         """
-        return self._session(model, self._provider_options(cpu_nodes, capture=capture), profile)
+        asked = {**self._provider_options(cpu_nodes, capture=capture), **(options or {})}
+        return self._session(model, asked, profile, device)
 
     def cpu_tensor(self, array: Array) -> Tensor:
         """A tensor over the memory of an array."""
@@ -157,12 +127,75 @@ class Host:
             UnsupportedError: the EP device offers no device memory.
             NativeCallError: the session has no allocator for it.
         """
-        if self.device.memory is None:
+        memory = self._device_memory(self.device)
+        return session.allocator(memory)
+
+    def shared_allocator(self, device: EpDevice | None = None) -> Handle:
+        """The environment's allocator for the plugin's device memory, which the core owns.
+
+        Raises:
+            UnsupportedError: the EP device offers no device memory, or no allocator for it.
+        """
+        device = device or self.device
+        self._device_memory(device)
+        allocator = shared_allocator(self.api, self.env, device)
+        if allocator is None:
             raise UnsupportedError(
-                "device memory of the EP device",
-                "EpDevice_MemoryInfo gives none: tensors of this plugin live in CPU memory",
+                "a shared allocator of the EP device", "GetSharedAllocator gives none"
             )
-        return session.allocator(self.device.memory)
+        return allocator
+
+    def statistics(self, allocator: Handle) -> Mapping[str, str]:
+        """What an allocator says of itself, by the names that ORT gave these numbers.
+
+        Raises:
+            UnsupportedError: it says nothing.
+        """
+        found = statistics(self.api, allocator)
+        if not found:
+            raise UnsupportedError("an allocator's statistics", "AllocatorGetStats gives none")
+        return found
+
+    def stream(self) -> Handle:
+        """A sync stream of the EP device, for copies in an order of their own.
+
+        Raises:
+            UnsupportedError: the EP device has no streams.
+            NativeCallError: it could not make one.
+        """
+        try:
+            return create_stream(self.api, self.scope, self.device.pointer)
+        except NativeCallError as error:
+            if error.code != "NOT_IMPLEMENTED":
+                raise
+            raise UnsupportedError("a sync stream of the EP device", error.message) from None
+
+    def copy(
+        self,
+        sources: Sequence[Tensor],
+        destinations: Sequence[Tensor],
+        stream: Handle | None = None,
+    ) -> None:
+        """Copy each source to its destination, through the plugin's data transfer.
+
+        Args:
+            sources: tensors.
+            destinations: as many tensors; all pairs in one direction.
+            stream: the sync stream in whose order that is done; done on return without one.
+
+        Raises:
+            NativeCallError: ORT or the plugin refused.
+        """
+        copy_tensors(self.api, self.env, sources, destinations, stream)
+
+    def part(self, tensor: Tensor, first: int, shape: Sequence[int]) -> Tensor:
+        """A tensor over a part of a device tensor's memory, from an element of it on."""
+        memory = self._device_memory(self.device)
+        return part_of(self.api, self.scope, memory, tensor, first, shape)
+
+    def address(self, tensor: Tensor) -> int:
+        """Where a tensor's data lies, on its own device."""
+        return address_of(self.api, tensor)
 
     def device_tensor(self, allocator: Handle, array: Array) -> Tensor:
         """A device tensor that holds a copy of an array."""
@@ -192,25 +225,6 @@ class Host:
         copy_tensors(self.api, self.env, [tensor], [destination])
         destination.release()
         return array
-
-    def check(self, what: str, expected: Array, got: Array) -> None:
-        """Record whether a value is exactly what it should be: type, shape and every element.
-
-        0.0 and -0.0 are two values; a NaN equals every NaN, since its bits carry no meaning.
-        """
-        self.record.checks += 1
-        if expected.dtype == got.dtype and expected.shape == got.shape and _same(expected, got):
-            return
-        self.record.failure_count += 1
-        if len(self.record.failures) < _FAILURES_KEPT:
-            self.record.failures.append(
-                {
-                    "iteration": self.record.iteration,
-                    "what": what,
-                    "expected": _shown(expected),
-                    "got": _shown(got),
-                }
-            )
 
     def placed(
         self,
@@ -244,7 +258,7 @@ class Host:
         """The events of a session's profile, which ends it, or of one Run of a profiled twin."""
         if session.profiled:
             return _events(session.end_profiling())
-        twin = self._session(model, session.provider_options, profile=True)
+        twin = self._session(model, session.provider_options, profile=True, device=None)
         feeds = {
             name: self.cpu_tensor(np.ones(shape, dtype=np.float32))
             for name, shape in model.inputs.items()
@@ -254,22 +268,28 @@ class Host:
         twin.release()
         return events
 
-    def counted_capture(self, *, runs: int, kernel_runs: int, host_replays: int) -> None:
-        """Record how the runs of a capturing session were executed."""
-        self.record.capture = {
-            "runs": runs,
-            "kernel_runs": kernel_runs,
-            "host_replays": host_replays,
-        }
+    def _device_memory(self, device: EpDevice) -> Any:
+        if device.memory is None:
+            raise UnsupportedError(
+                "device memory of the EP device",
+                "EpDevice_MemoryInfo gives none: tensors of this plugin live in CPU memory",
+            )
+        return device.memory
 
-    def _session(self, model: Model, provider_options: Mapping[str, str], profile: bool) -> Session:
+    def _session(
+        self,
+        model: Model,
+        provider_options: Mapping[str, str],
+        profile: bool,
+        device: EpDevice | None,
+    ) -> Session:
         # A folder for each: ORT names a profile by the second in which it began.
         folder = tempfile.mkdtemp(dir=self.scratch) if profile else None
         return create_session(
             self.api,
             self.scope,
             self.env,
-            [self.device],
+            [device or self.device],
             model.load(self.models),
             provider_options=provider_options,
             profile_prefix=None if folder is None else str(Path(folder, "profile")),
@@ -302,70 +322,6 @@ def kernel_runs(events: list[dict[str, Any]], node: str) -> int:
     )
 
 
-def run_scenario(host: Host, function: Any) -> dict[str, Any]:
-    """Run a scenario and report what was seen, its own release included.
-
-    Returns:
-        The fields of `harness.results.ScenarioReport` but its name, its time and its plan.
-    """
-    error: dict[str, Any] | None = None
-    unsupported: dict[str, str] | None = None
-    try:
-        function(host)
-    except UnsupportedError as lack:
-        unsupported = {"asked": lack.asked, "answered": lack.answered}
-    except MissingApiLevelError as lack:
-        unsupported = {
-            "asked": f"{lack.function}, of ORT API level {lack.level}",
-            "answered": f"core {lack.core_version} does not offer that level",
-        }
-    except NativeCallError as failure:
-        error = native_error(failure, host.record.iteration)
-    except BaseException as failure:  # noqa: BLE001 - whatever a scenario raises is data
-        import traceback
-
-        traceback.print_exc()
-        error = {
-            "kind": "python",
-            "function": type(failure).__name__,
-            "code": "",
-            "message": _message_of(failure),
-            "iteration": host.record.iteration,
-        }
-    record = host.record
-    return {
-        "iterations_planned": host.iteration_count,
-        "iterations_passed": record.iterations_passed,
-        "checks": record.checks,
-        "check_failures": record.failures,
-        "check_failure_count": record.failure_count,
-        "placement": record.placement,
-        "error": error,
-        "unsupported": unsupported,
-        "capture": record.capture,
-    }
-
-
-def _message_of(failure: BaseException) -> str:
-    """What an exception says, cut; half a character, which Python may hold, as an escape."""
-    try:
-        text = str(failure)
-    except Exception:  # noqa: BLE001 - an exception may fail to say what it is
-        text = "(it cannot be told)"
-    return text[:_LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()
-
-
-def native_error(failure: NativeCallError, iteration: int | None = None) -> dict[str, Any]:
-    """A native failure as data."""
-    return {
-        "kind": "native",
-        "function": failure.function,
-        "code": failure.code,
-        "message": failure.message[:_LONGEST_MESSAGE],
-        "iteration": iteration,
-    }
-
-
 def _events(path: str) -> list[dict[str, Any]]:
     file = Path(path)
     events: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8", errors="replace"))
@@ -380,18 +336,3 @@ def _nodes_of(events: list[dict[str, Any]]) -> dict[str, str]:
         for event in events
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
     }
-
-
-def _same(one: Array, other: Array) -> bool:
-    if one.dtype.kind != "f":
-        return np.array_equal(one, other)
-    equal = (one == other) & (np.signbit(one) == np.signbit(other))
-    return bool(np.all(equal | (np.isnan(one) & np.isnan(other))))
-
-
-def _shown(array: Array) -> str:
-    """An array for people: whole if small, else its beginning."""
-    if array.size <= _VALUES_SHOWN:
-        return f"{array.dtype}{list(array.shape)} {array.tolist()}"
-    start = array.ravel()[:_VALUES_SHOWN].tolist()
-    return f"{array.dtype}{list(array.shape)} {start}… ({array.size} elements)"

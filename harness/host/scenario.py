@@ -10,16 +10,25 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from harness.host.host import Host
-
-__all__ = ["Scenario", "ScenarioGroup", "find_scenarios", "scenario", "scenario_packages"]
+__all__ = [
+    "HostKind",
+    "Scenario",
+    "ScenarioGroup",
+    "find_scenarios",
+    "scenario",
+    "scenario_packages",
+]
 
 ENTRY_POINTS = "ort_ep_matrix.scenarios"
+
+HostKind = Literal["registered", "bare"]
+"""What a host has done before its scenarios: `registered` the plugin, or, `bare`, only loaded the
+core, so that a scenario registers the plugin itself."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +39,11 @@ class Scenario:
     """`family/name` or `family/name[parameter]`."""
     why: str
     """The defect that it exists for."""
-    function: Callable[[Host], None]
+    function: Callable[[Any], None]
+    """Is given what its kind of host is: a `Host` or a `BareHost`."""
     timeout_s: float | None = None
     """For all iterations together; none leaves it to the matrix."""
+    host: HostKind = "registered"
 
     @property
     def family(self) -> str:
@@ -53,6 +64,7 @@ def scenario(
     why: str,
     cases: Mapping[str, Any] | None = None,
     timeout_s: float | None = None,
+    host: HostKind = "registered",
 ) -> Callable[[Callable[..., None]], ScenarioGroup]:
     """Make a function a scenario, or several that differ in one argument.
 
@@ -61,14 +73,15 @@ def scenario(
         why: the defect that it exists for, in a line.
         cases: the parameter in brackets to the second argument of the function.
         timeout_s: seconds for all iterations together.
+        host: the kind of host that it is given.
     """
 
     def decorate(function: Callable[..., None]) -> ScenarioGroup:
         if cases is None:
-            return ScenarioGroup((Scenario(name, why, function, timeout_s),))
+            return ScenarioGroup((Scenario(name, why, function, timeout_s, host),))
         return ScenarioGroup(
             tuple(
-                Scenario(f"{name}[{case}]", why, _with(function, value), timeout_s)
+                Scenario(f"{name}[{case}]", why, _with(function, value), timeout_s, host)
                 for case, value in cases.items()
             )
         )
@@ -76,8 +89,8 @@ def scenario(
     return decorate
 
 
-def _with(function: Callable[..., None], value: Any) -> Callable[[Host], None]:
-    def bound(host: Host) -> None:
+def _with(function: Callable[..., None], value: Any) -> Callable[[Any], None]:
+    def bound(host: Any) -> None:
         function(host, value)
 
     return bound

@@ -8,14 +8,19 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.host.bare import BareHost
 from harness.host.blackbox import BlackBox
 from harness.host.channel import Channel, log_to
-from harness.host.host import Host, Options, native_error, run_scenario
+from harness.host.host import Host, Options
+from harness.host.lanes import Lanes
 from harness.host.mapped import mapped_files
+from harness.host.record import Recording, native_error, run_scenario
 from harness.host.scenario import Scenario, find_scenarios
 from harness.host.state import changes, process_state
 from harness.native.api import Api, CoreLoadError, NativeCallError, load_core
@@ -33,15 +38,18 @@ __all__ = ["work"]
 
 @dataclass(frozen=True)
 class _Loaded:
-    """What a host has in it once the plugin is registered."""
+    """What a host has in it once the plugin was registered."""
 
     api: Api
+    lanes: Lanes
     env: Handle
-    registration: Handle
     device: EpDevice
+    devices: list[EpDevice]
     cpu: Handle
     state_changes: list[str]
     """What loading the core and registering the plugin did to the state of the process."""
+    mapped: list[str]
+    """The files that were mapped then."""
 
 
 def work(channel: Channel) -> None:
@@ -55,42 +63,51 @@ def work(channel: Channel) -> None:
         faulthandler.register(signal.SIGUSR1, file=2)
     box = BlackBox(Path(job["blackbox"]))
     scenarios = find_scenarios(job["scenario_packages"])
-    process_scope = Scope()
-    loaded = _set_up(job, channel, box, process_scope)
+    core_scope, plugin_scope = Scope(), Scope()
+    loaded = _set_up(job, channel, box, core_scope, plugin_scope)
     if loaded is None:
         box.at("teardown")
-        process_scope.close()
+        plugin_scope.close()
+        core_scope.close()
         box.at("exit")
         return
+    failures: list[str] = []
+    if job["kind"] == "bare":
+        # It was registered to see which devices it offers; now that is the scenarios' work.
+        failures += plugin_scope.close()
     for task in job["tasks"]:
         changed = _run_task(job, task, scenarios[task["scenario"]], loaded, channel, box)
         if changed:
             # The next scenario must not pay for it: the engine goes on in a fresh host.
             break
     log_to(Path(job["log"]))
-    mapped = mapped_files()
+    mapped = list(dict.fromkeys([*loaded.mapped, *mapped_files()]))
     box.at("teardown")
-    failures = process_scope.close()
+    failures += plugin_scope.close()
+    failures += core_scope.close()
     after = _sha256(job["plugin"])
     channel.send("torn-down", failures=failures, mapped=mapped, plugin_sha256_after=after)
     box.at("exit")
 
 
-def _set_up(job: dict[str, Any], channel: Channel, box: BlackBox, scope: Scope) -> _Loaded | None:
+def _set_up(
+    job: dict[str, Any], channel: Channel, box: BlackBox, core_scope: Scope, plugin_scope: Scope
+) -> _Loaded | None:
     """Load the core and register the plugin; what fails is reported, and none returned."""
     before = _sha256(job["plugin"])
     state = process_state()
     box.at("load")
+    lanes = Lanes(box, serialized=job["mode"] == "serialized")
     try:
-        api = load_core(Path(job["core"]), box)
+        api = load_core(Path(job["core"]), lanes)
     except CoreLoadError as error:
         channel.send("core-unusable", message=str(error))
         return None
     box.at("register")
     try:
-        env = create_environment(api, scope)
+        env = create_environment(api, plugin_scope)
         known = {device.pointer for device in ep_devices(api, env)}
-        registration = register_plugin(api, scope, env, job["registration_name"], job["plugin"])
+        register_plugin(api, plugin_scope, env, job["registration_name"], job["plugin"])
         appeared = [d for d in ep_devices(api, env) if d.pointer not in known]
     except NativeCallError as failure:
         channel.send(
@@ -100,7 +117,7 @@ def _set_up(job: dict[str, Any], channel: Channel, box: BlackBox, scope: Scope) 
             error=native_error(failure),
         )
         return None
-    device = _choose(appeared, job["ep_name"], job["device_type"], job["device_index"])
+    device = _choose(job, appeared)
     channel.send(
         "ready",
         core_version=api.core_version,
@@ -112,17 +129,18 @@ def _set_up(job: dict[str, Any], channel: Channel, box: BlackBox, scope: Scope) 
     if device is None:
         return None
     changed = [f"at registration: {change}" for change in changes(state, process_state())]
-    return _Loaded(api, env, registration, device, cpu_memory(api, scope), changed)
+    cpu = cpu_memory(api, core_scope)
+    return _Loaded(api, lanes, env, device, appeared, cpu, changed, mapped_files())
 
 
-def _choose(
-    devices: list[EpDevice], ep_name: str | None, device_type: str | None, index: int
-) -> EpDevice | None:
+def _choose(job: dict[str, Any], devices: Sequence[EpDevice]) -> EpDevice | None:
+    """The EP device that a job drives, among those that a registration brought."""
+    index: int = job["device_index"]
     fitting = [
         device
         for device in devices
-        if (ep_name is None or device.ep_name == ep_name)
-        and (device_type is None or device.hardware_type == device_type)
+        if job["ep_name"] in (None, device.ep_name)
+        and job["device_type"] in (None, device.hardware_type)
     ]
     return fitting[index] if index < len(fitting) else None
 
@@ -146,39 +164,56 @@ def _run_task(
     channel: Channel,
     box: BlackBox,
 ) -> bool:
-    """Run a scenario and report it; returns whether it changed the state of the process."""
+    """Run a scenario and report it; returns whether the process is not as it was before."""
     log_to(Path(task["log"]))
     box.at("scenario", scenario.name)
     channel.send("started", scenario=scenario.name)
     scope = Scope()
-    options = job["options"]
-    host = Host(
-        api=loaded.api,
-        env=loaded.env,
-        device=loaded.device,
-        mode=job["mode"],
-        iteration_count=task["iterations"],
-        options=Options(
-            always=options["always"],
-            capture=options["capture"],
-            cpu_nodes=None if options["cpu_nodes"] is None else tuple(options["cpu_nodes"]),
-        ),
-        models=Path(job["models"]),
-        scratch=Path(job["scratch"]),
-        scope=scope,
-        cpu=loaded.cpu,
-        box=box,
-    )
+    host = _given(job, task, loaded, box, scope)
     before = process_state()
     started = time.perf_counter()
     report = run_scenario(host, scenario.function)
     box.at("release", scenario.name)
-    report["leaked"] = scope.close()
+    report["leaked"] = leaked = scope.close()
     report["duration_s"] = time.perf_counter() - started
     changed = changes(before, process_state())
     report["state_changes"] = [*loaded.state_changes, *changed]
     channel.send("ended", report={"scenario": scenario.name, **report})
-    return bool(changed)
+    # What a bare scenario failed to give back may be the registration of the next one.
+    return bool(changed) or (job["kind"] == "bare" and bool(leaked))
+
+
+def _given(
+    job: dict[str, Any], task: dict[str, Any], loaded: _Loaded, box: BlackBox, scope: Scope
+) -> Recording:
+    """What a scenario is given, by the kind of its host."""
+    options = job["options"]
+    common: dict[str, Any] = {
+        "iteration_count": task["iterations"],
+        "box": box,
+        "lanes": loaded.lanes,
+        "api": loaded.api,
+        "mode": job["mode"],
+        "options": Options(
+            always=options["always"],
+            capture=options["capture"],
+            cpu_nodes=None if options["cpu_nodes"] is None else tuple(options["cpu_nodes"]),
+        ),
+        "models": Path(job["models"]),
+        "scratch": Path(job["scratch"]),
+        "scope": scope,
+        "cpu": loaded.cpu,
+    }
+    if job["kind"] == "bare":
+        return BareHost(
+            plugin=Path(job["plugin"]),
+            registration_name=job["registration_name"],
+            choose=partial(_choose, job),
+            **common,
+        )
+    ep = loaded.device.ep_name
+    devices = [device for device in loaded.devices if device.ep_name == ep]
+    return Host(env=loaded.env, device=loaded.device, devices=devices, **common)
 
 
 def _sha256(path: str) -> str | None:

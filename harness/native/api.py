@@ -154,9 +154,10 @@ class Api:
     def plain(self, function: str, *args: Any) -> Any:
         """Call a function that returns its answer and cannot fail."""
         self._trace.enter(function)
-        answer = getattr(self._table, function)(*args)
-        self._trace.leave()
-        return answer
+        try:
+            return getattr(self._table, function)(*args)
+        finally:
+            self._trace.leave()
 
     def call_at_level(self, level: int, function: str, *args: Any) -> None:
         """Call a function that a level above 24 introduced.
@@ -181,8 +182,10 @@ class Api:
 
     def _checked(self, table: Any, function: str, args: tuple[Any, ...]) -> None:
         self._trace.enter(function)
-        status = getattr(table, function)(*args)
-        self._trace.leave()
+        try:
+            status = getattr(table, function)(*args)
+        finally:
+            self._trace.leave()
         if status == ffi.NULL:
             return
         number = table.GetErrorCode(status)

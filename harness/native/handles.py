@@ -6,6 +6,7 @@ before; a release that fails does not keep the others from being released.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -52,19 +53,21 @@ class Handle:
 
 
 class Scope:
-    """Owns handles and releases them in reverse order."""
+    """Owns handles and releases them in reverse order; several threads may give it some."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._handles: list[Handle] = []
         self._sweep_at = _FEWEST_SWEPT
 
     def own(self, handle: Handle) -> Handle:
         """Take a handle over."""
-        if len(self._handles) >= self._sweep_at:
-            # A scenario of many iterations releases most of its handles itself.
-            self._handles = [kept for kept in self._handles if not kept.released]
-            self._sweep_at = max(_FEWEST_SWEPT, 2 * len(self._handles))
-        self._handles.append(handle)
+        with self._lock:
+            if len(self._handles) >= self._sweep_at:
+                # A scenario of many iterations releases most of its handles itself.
+                self._handles = [kept for kept in self._handles if not kept.released]
+                self._sweep_at = max(_FEWEST_SWEPT, 2 * len(self._handles))
+            self._handles.append(handle)
         return handle
 
     def close(self) -> list[str]:

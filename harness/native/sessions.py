@@ -5,7 +5,8 @@ Graph assignment (`Session_GetEpGraphAssignmentInfo`) holds from API level 24.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from harness.native.tensors import Tensor, adopt_fetch, shape_of
 
 __all__ = ["IoBinding", "Session", "create_session"]
 
+# One key for the EPs of all vendors, in spite of what ORT's constant for it is called.
+_GRAPH_ID = b"gpu_graph_id"
 _RECORD_ASSIGNMENT = {"session.record_ep_graph_assignment_info": "1"}
 
 
@@ -35,6 +38,7 @@ class Session:
         self,
         feeds: Mapping[str, Tensor],
         fetches: Mapping[str, Tensor | np.dtype[Any]],
+        graph: int | None = None,
     ) -> dict[str, Tensor]:
         """One Run, with feeds and fetches in the order of the mappings.
 
@@ -42,6 +46,7 @@ class Session:
             feeds: input names to tensors, on any device.
             fetches: output names to preallocated tensors, or to the element type of a CPU tensor
                 that ORT is to allocate.
+            graph: which graph is captured or replayed, -1 for neither; nothing is said without.
 
         Returns:
             The fetched tensors by name.
@@ -55,17 +60,18 @@ class Session:
             "OrtValue *[]",
             [f.handle.pointer if isinstance(f, Tensor) else ffi.NULL for f in fetches.values()],
         )
-        self.api.call(
-            "Run",
-            self.handle.pointer,
-            ffi.NULL,
-            feed_names,
-            [tensor.handle.pointer for tensor in feeds.values()],
-            len(feeds),
-            fetch_names,
-            len(fetches),
-            values,
-        )
+        with _run_options(self.api, graph) as options:
+            self.api.call(
+                "Run",
+                self.handle.pointer,
+                options,
+                feed_names,
+                [tensor.handle.pointer for tensor in feeds.values()],
+                len(feeds),
+                fetch_names,
+                len(fetches),
+                values,
+            )
         del kept_feeds, kept_fetches
         return {
             name: fetch
@@ -110,6 +116,15 @@ class Session:
                 nodes[name or ""] = ep or ""
         return nodes
 
+    def release_captured_graph(self, graph: int) -> None:
+        """Release a captured graph, so that its id may be captured anew. From API level 27.
+
+        Raises:
+            MissingApiLevelError: the core is older.
+            NativeCallError: ORT or the plugin refused.
+        """
+        self.api.call_at_level(27, "SessionReleaseCapturedGraph", self.handle.pointer, graph)
+
     def end_profiling(self) -> str:
         """End the profile of the session and return the path of its file."""
         allocator = self.api.get("GetAllocatorWithDefaultOptions", "OrtAllocator **")
@@ -140,19 +155,42 @@ class IoBinding:
         """Bind a preallocated output."""
         self.api.call("BindOutput", self.handle.pointer, name.encode(), tensor.handle.pointer)
 
-    def run(self) -> None:
+    def run(self, graph: int | None = None) -> None:
         """Run the session with what is bound.
+
+        Args:
+            graph: which graph is captured or replayed, -1 for neither; nothing is said without.
 
         Raises:
             NativeCallError: the Run failed.
         """
-        options = self.api.get("CreateRunOptions", "OrtRunOptions **")
-        try:
+        with _run_options(self.api, graph) as options:
             self.api.call(
                 "RunWithBinding", self.session.handle.pointer, options, self.handle.pointer
             )
-        finally:
-            self.api.plain("ReleaseRunOptions", options)
+
+    def synchronize_inputs(self) -> None:
+        """Wait until the bound inputs have arrived on their devices."""
+        self.api.call("SynchronizeBoundInputs", self.handle.pointer)
+
+    def synchronize_outputs(self) -> None:
+        """Wait until the bound outputs can be read."""
+        self.api.call("SynchronizeBoundOutputs", self.handle.pointer)
+
+    def release(self) -> None:
+        """Release it before its scope does."""
+        self.handle.release()
+
+
+@contextmanager
+def _run_options(api: Api, graph: int | None) -> Iterator[Any]:
+    options = api.get("CreateRunOptions", "OrtRunOptions **")
+    try:
+        if graph is not None:
+            api.call("AddRunConfigEntry", options, _GRAPH_ID, str(graph).encode())
+        yield options
+    finally:
+        api.plain("ReleaseRunOptions", options)
 
 
 def create_session(

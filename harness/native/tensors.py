@@ -1,6 +1,6 @@
 """Tensors in CPU and in device memory, and copies between them.
 
-`CopyTensors` and shared allocators hold from API level 23.
+`CopyTensors` and sync streams hold from API level 23.
 """
 
 from __future__ import annotations
@@ -17,7 +17,19 @@ from harness.native.api import Api, ffi
 from harness.native.elements import element_type
 from harness.native.handles import Handle, Scope
 
-__all__ = ["Array", "Tensor", "copy_tensors", "cpu_memory", "cpu_tensor", "device_tensor"]
+__all__ = [
+    "Array",
+    "Tensor",
+    "address_of",
+    "adopt_fetch",
+    "copy_tensors",
+    "cpu_memory",
+    "cpu_tensor",
+    "create_stream",
+    "device_tensor",
+    "part_of",
+    "shape_of",
+]
 
 Array = npt.NDArray[Any]
 
@@ -102,10 +114,64 @@ def shape_of(api: Api, value: Any) -> tuple[int, ...]:
         api.plain("ReleaseTensorTypeAndShapeInfo", info)
 
 
+def address_of(api: Api, tensor: Tensor) -> int:
+    """Where a tensor's data lies, on its own device."""
+    data = api.get("GetTensorMutableData", "void **", tensor.handle.pointer)
+    return int(ffi.cast("uintptr_t", data))
+
+
+def part_of(
+    api: Api, scope: Scope, memory: Any, tensor: Tensor, first: int, shape: Sequence[int]
+) -> Tensor:
+    """A tensor over a part of another's device memory, which must live as long.
+
+    Args:
+        api: the core.
+        scope: owns the part, not the memory.
+        memory: the memory info of that device.
+        tensor: has the memory.
+        first: the element of it at which the part begins.
+        shape: of the part.
+    """
+    size = tensor.dtype.itemsize
+    value = api.get(
+        "CreateTensorWithDataAsOrtValue",
+        "OrtValue **",
+        memory,
+        ffi.cast("void *", address_of(api, tensor) + first * size),
+        math.prod(shape) * size,
+        list(shape),
+        len(shape),
+        element_type(tensor.dtype),
+    )
+    return _own(api, scope, value, tuple(shape), tensor.dtype, None)
+
+
+def create_stream(api: Api, scope: Scope, ep_device: Any) -> Handle:
+    """A sync stream of an EP device, for copies that keep its order.
+
+    Raises:
+        NativeCallError: the EP device has none.
+    """
+    stream = api.get("CreateSyncStreamForEpDevice", "OrtSyncStream **", ep_device, ffi.NULL)
+    return scope.own(Handle("sync stream", stream, lambda s: api.plain("ReleaseSyncStream", s)))
+
+
 def copy_tensors(
-    api: Api, env: Handle, sources: Sequence[Tensor], destinations: Sequence[Tensor]
+    api: Api,
+    env: Handle,
+    sources: Sequence[Tensor],
+    destinations: Sequence[Tensor],
+    stream: Handle | None = None,
 ) -> None:
-    """Copy each source to its destination through the EP's data transfer, without a stream.
+    """Copy each source to its destination through the EP's data transfer.
+
+    Args:
+        api: the core.
+        env: the environment.
+        sources: tensors.
+        destinations: as many tensors, of the same sizes; all pairs in one direction.
+        stream: the sync stream in whose order they are copied; done on return without one.
 
     Raises:
         NativeCallError: ORT or the plugin refused.
@@ -115,7 +181,7 @@ def copy_tensors(
         env.pointer,
         [tensor.handle.pointer for tensor in sources],
         [tensor.handle.pointer for tensor in destinations],
-        ffi.NULL,
+        ffi.NULL if stream is None else stream.pointer,
         len(sources),
     )
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -44,7 +44,9 @@ class Lab:
             plugin_name=self.plugin.name,
             plugin_version=self.plugin.version,
             entry=self.plugin.entry,
-            scenarios=[(name, known[name].timeout_s or timeout_s) for name in names],
+            scenarios=[
+                replace(known[name], timeout_s=known[name].timeout_s or timeout_s) for name in names
+            ],
             iterations=3,
             environment=self.environment,
             user_environment={"ROGUE_FLAG": str(self.folder / "flag")},

@@ -81,6 +81,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runner:
             ep_name=None,
             device_type=None,
             device_index=0,
+            kind="registered",
             mode="serialized",
             options={"always": {}, "capture": None, "cpu_nodes": None},
             environment={**os.environ, **(environment or {})},

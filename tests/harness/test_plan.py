@@ -4,6 +4,7 @@ import pytest
 
 from harness.config import Matrix, Override, PluginEntry, Policy, PolicyRule, ScenarioSettings
 from harness.errors import InputError, PolicyError, SelectionError
+from harness.host.scenario import Scenario
 from harness.plan import (
     Cell,
     CorePlan,
@@ -52,7 +53,10 @@ def plan(
         plugin_name="mine",
         plugin_version=version,
         entry=entry,
-        scenarios=scenarios,
+        scenarios=[
+            Scenario(name, "It can fail.", lambda host: None, timeout_s)
+            for name, timeout_s in scenarios
+        ],
         scenario_globs=globs,
         iterations=iterations,
         mode=mode,
@@ -294,6 +298,7 @@ def test_plan_json_holds_every_cell_and_why_each_core_has_its_mode() -> None:
             "scenario": "copy/cpu-io",
             "timeout_s": 60.0,
             "iterations": 20,
+            "host": "registered",
         }
         for core, mode in (("1.24.4", "serialized"), ("nightly", "concurrent"))
     ]

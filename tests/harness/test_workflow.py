@@ -71,7 +71,7 @@ def planned(loaded: LoadedMatrix, plugin: Plugin, selection: Selection, *cores: 
         plugin_name=plugin.name,
         plugin_version=plugin.version,
         entry=plugin.entry,
-        scenarios=[(one.name, one.timeout_s) for one in scenarios.values()],
+        scenarios=list(scenarios.values()),
         scenario_globs=selection.scenarios,
         iterations=selection.iterations,
         mode=selection.mode,
@@ -125,7 +125,7 @@ def test_a_core_that_cannot_be_had_costs_its_cells_and_starts_nothing(
     assert {(c.outcome, c.reason, c.detail) for c in results.cells} == {
         ("infra-error", "core-unavailable", "the network is down")
     }
-    assert len(results.cells) == 18
+    assert len(results.cells) == 2 * len(find_scenarios(["scenarios"]))
     assert results.summary.exit_code == 1  # an expectation of the whole matrix matches nothing
     assert [c.error for c in results.cores] == ["the network is down"] * 2
     assert not (tmp_path / "r" / "logs").exists()

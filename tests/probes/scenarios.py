@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -470,7 +471,7 @@ def run_in_threads(host: Host) -> None:
     def work(n: int) -> None:
         try:
             with Scope() as scope:
-                own = Host(**{**vars(host), "scope": scope})
+                own = replace(host, scope=scope)
                 for i in range(runs):
                     x = np.full(WIDE_SHAPE, 1 + i + 1000 * n, dtype=np.float32)
                     feed = own.cpu_tensor(x)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from harness.host.blackbox import BlackBox, read_blackbox
-from harness.host.host import Host, Options, UnsupportedError, kernel_runs, run_scenario
+from harness.host.host import Host, Options, UnsupportedError, kernel_runs
+from harness.host.lanes import Lanes
+from harness.host.record import run_scenario
 from harness.native.api import MissingApiLevelError, NativeCallError
 from harness.native.environments import EpDevice
 from harness.native.handles import Handle, Scope
@@ -23,10 +25,13 @@ class NoApi:
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     nothing = Handle("nothing", None, lambda pointer: None)
+    device = EpDevice(None, "ThePluginEp", "", "gpu", "", {}, None)
+    box = BlackBox(tmp_path / "box")
     return Host(
         api=NoApi(),  # type: ignore[arg-type] # no native call is made
         env=nothing,
-        device=EpDevice(None, "ThePluginEp", "", "gpu", "", {}, None),
+        device=device,
+        devices=[device],
         mode="serialized",
         iteration_count=3,
         options=Options(),
@@ -34,7 +39,8 @@ def host(tmp_path: Path) -> Host:
         scratch=tmp_path,
         scope=Scope(),
         cpu=nothing,
-        box=BlackBox(tmp_path / "box"),
+        box=box,
+        lanes=Lanes(box, serialized=True),
     )
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.artifacts.cache import default_cache
@@ -77,7 +77,10 @@ class Lab:
             plugin_name=plugin.name,
             plugin_version=plugin.version,
             entry=plugin.entry,
-            scenarios=[(name, timeout_s) for name in (known if names is None else names)],
+            scenarios=[
+                replace(known[name], timeout_s=timeout_s)
+                for name in (known if names is None else names)
+            ],
             iterations=iterations,
             environment=user,
             user_environment=environment or {},
