@@ -151,7 +151,21 @@ _SELECTION = _options(
         type=click.Choice(["serialized", "concurrent", "policy"]),
         default="policy",
         show_default=True,
-        help="How the device is driven; the version policy decides it by default.",
+        help="How the device is driven; the version policy decides it by default, and a core that "
+        "it calls concurrent is driven in both modes if the plugin can be forced.",
+    ),
+    click.option(
+        "--repeat",
+        type=click.IntRange(1, 10_000),
+        default=1,
+        show_default=True,
+        help="How often each scenario is run as a whole.",
+    ),
+    click.option(
+        "--shuffle",
+        type=int,
+        metavar="SEED",
+        help="Run scenarios and iterations in a random order, the same for the same seed.",
     ),
     _ENV,
 )

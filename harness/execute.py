@@ -228,11 +228,11 @@ class _Drive:
             # By us, since a host may create files with a mode that nobody can read.
             log.parent.mkdir(parents=True, exist_ok=True)
             log.touch()
-        by_scenario = {cell.scenario: cell for cell in cells}
+        by_task = {cell.task: cell for cell in cells}
         run = run_host(
             job,
             on_start=lambda scenario: self._setting.progress.started(
-                self._core.id, by_scenario[scenario].id
+                self._core.id, by_task[scenario].id
             ),
             stop=self._setting.stop,
         )
@@ -296,7 +296,8 @@ class _Drive:
         setting, plugin, device = self._setting, self._setting.plugin, self._setting.device
         assert self._core.library is not None  # noqa: S101 - such a core has no host
         number = f"{setting.part}-{self._hosts}" if setting.part else f"{self._hosts}"
-        name = f"{_file_name(self._core.id)}-{number}"
+        core, mode = _file_name(self._core.id), self._plan.mode
+        name = f"{core}-{mode}-{number}"
         options = setting.options
         return HostJob(
             name=name,
@@ -307,7 +308,8 @@ class _Drive:
             device_type=device.type,
             device_index=device.index,
             kind=cells[0].host,
-            mode=self._plan.mode,
+            mode=mode,
+            shuffle=self._plan.shuffle,
             options={
                 "always": options.always,
                 "capture": options.capture,
@@ -318,13 +320,13 @@ class _Drive:
             environment=self._plan.environment,
             scenario_packages=setting.scenario_packages,
             tasks=[
-                HostTask(cell.id, cell.scenario, cell.iterations, cell.timeout_s, self._log(cell))
+                HostTask(cell.id, cell.task, cell.iterations, cell.timeout_s, self._log(cell))
                 for cell in cells
             ],
             setup_timeout_s=setting.setup_timeout_s,
             models=setting.models,
             scratch=setting.hosts / name,
-            log=setting.folder / "logs" / _file_name(self._core.id) / f"host-{number}.log",
+            log=setting.folder / "logs" / core / mode / f"host-{number}.log",
         )
 
     def _log(self, cell: Cell) -> Path:
@@ -338,11 +340,11 @@ class _Drive:
         self, run: HostRun, cell: Cell, job: HostJob, log: Path, *, alone: bool
     ) -> Observation | None:
         """What was seen of one cell in one host; none if the host did not come to it."""
-        end, report = run.end, run.reports.get(cell.scenario)
+        end, report = run.end, run.reports.get(cell.task)
         hit = _hit(run)
         setup = _setup_failed(run)
         stopped = end is not None and end.how == "stopped"
-        if stopped and report is None and cell.scenario == run.running:
+        if stopped and report is None and cell.task == run.running:
             infra: str | None = _STOPPED
         elif end is None:
             infra = f"host-start: {run.infra}"
@@ -350,14 +352,14 @@ class _Drive:
             infra = f"core-unusable: {run.core_unusable}"
         else:
             infra = None
-        if report is None and infra is None and (stopped or (cell.scenario != hit and not setup)):
+        if report is None and infra is None and (stopped or (cell.task != hit and not setup)):
             return None
         # Once a log: what was cut out of one is counted in its mark.
         told = next((one for one in (log, job.log) if _trim(one)), None)
         death = None
         if end is not None and infra is None and not end.clean and not stopped:
             at_exit = hit is None and not setup
-            if setup or at_exit or cell.scenario == hit:
+            if setup or at_exit or cell.task == hit:
                 death = Death(
                     how=end.how,
                     name=end.name,

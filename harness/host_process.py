@@ -42,6 +42,7 @@ class HostTask:
 
     cell: str
     scenario: str
+    """Its name, with the number of a later repetition."""
     iterations: int
     timeout_s: float
     log: Path
@@ -61,6 +62,7 @@ class HostJob:
     kind: str
     """What it has done before its scenarios; see `harness.host.scenario.HostKind`."""
     mode: str
+    shuffle: int | None
     options: Mapping[str, Any]
     environment: Mapping[str, str]
     scenario_packages: Sequence[str]
@@ -370,6 +372,7 @@ def _job_line(job: HostJob, token: str, blackbox: Path) -> bytes:
         "device_index": job.device_index,
         "kind": job.kind,
         "mode": job.mode,
+        "shuffle": job.shuffle,
         "options": dict(job.options),
         "models": str(job.models),
         "scratch": str(job.scratch),

@@ -250,6 +250,7 @@ def _judged(
         plugin=cell.plugin,
         mode=cell.mode,
         scenario=cell.scenario,
+        repetition=cell.repetition,
         outcome=finding.outcome,
         reason=finding.reason,
         verdict=verdict,

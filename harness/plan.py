@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from harness.config import Matrix, Mode, PluginEntry
 from harness.errors import InputError, PolicyError, SelectionError
-from harness.host.scenario import HostKind, Scenario
+from harness.host.scenario import HostKind, Scenario, task_name
 from harness.names import matches, suggestion
 from harness.policy import Decision, decide, override_environment
 
@@ -31,7 +32,8 @@ class Cell:
     """One core, plugin, mode and scenario.
 
     Attributes:
-        id: `<core id>/<mode>/<scenario>`; unique in a run, since a run has one plugin.
+        id: `<core id>/<mode>/<scenario>`, from the second repetition on with its number, as
+            `#2`; unique in a run, since a run has one plugin.
         core: the core's id.
         plugin: the plugin's name.
         mode: how the harness drives the device.
@@ -39,6 +41,7 @@ class Cell:
         timeout_s: seconds for all iterations together.
         iterations: how many.
         host: the kind of host that the scenario is given.
+        repetition: which one of the whole scenario, from 1.
     """
 
     id: str
@@ -49,11 +52,17 @@ class Cell:
     timeout_s: float
     iterations: int
     host: HostKind = "registered"
+    repetition: int = 1
+
+    @property
+    def task(self) -> str:
+        """What a host calls it: the scenario, with the number of a later repetition."""
+        return task_name(self.scenario, self.repetition)
 
 
 @dataclass(frozen=True)
 class CorePlan:
-    """All that a run does with one core.
+    """All that a run does with one core in one mode.
 
     Attributes:
         core: the core's id.
@@ -64,6 +73,7 @@ class CorePlan:
             report, since the user's own environment may hold secrets.
         settings: the part of it that the harness sets on top of the base environment.
         cells: in the order in which they run.
+        shuffle: the seed of the order of scenarios and iterations; none for their own order.
     """
 
     core: str
@@ -73,6 +83,7 @@ class CorePlan:
     environment: Mapping[str, str] = field(repr=False, hash=False)
     settings: Mapping[str, str] = field(hash=False)
     cells: tuple[Cell, ...]
+    shuffle: int | None = None
 
 
 def make_plan(
@@ -86,10 +97,15 @@ def make_plan(
     scenario_globs: Sequence[str] = (),
     iterations: int | None = None,
     mode: WantedMode = "policy",
+    repeat: int = 1,
+    shuffle: int | None = None,
     environment: Mapping[str, str],
     user_environment: Mapping[str, str],
 ) -> tuple[CorePlan, ...]:
     """Lay out every cell of a run.
+
+    Where the policy says concurrent and the plugin has a variable that forces serialized mode,
+    the core's cells are planned in that mode, too.
 
     A host's environment is made of four layers, the later over the earlier: the plugin entry's
     `environment`, the base environment, `user_environment`, and what the policy's override
@@ -106,12 +122,14 @@ def make_plan(
         scenario_globs: names, families or globs; all scenarios without one.
         iterations: in place of the matrix's own number.
         mode: the mode for all cores, or `policy` for each core's own.
+        repeat: how often each scenario is run as a whole.
+        shuffle: a seed: scenarios and iterations run in a random order that it decides.
         environment: the base environment, complete. Names compare exactly: where the platform
             ignores case, the caller brings both environments to one case.
         user_environment: what the user set for this run.
 
     Returns:
-        One plan for each core.
+        One plan for each core, two for a core that is driven in both modes.
 
     Raises:
         SelectionError: there is no core or no scenario, or a glob of the selection or of the
@@ -147,39 +165,51 @@ def make_plan(
             plugin_version=plugin_version,
             environment=base,
         )
-        used = decision.mode if mode == "policy" else mode
-        if used == "concurrent" and decision.override is not None:
+        if mode == "concurrent" and decision.override is not None:
             raise PolicyError(
                 f"Concurrent mode was asked for, and {decision.override} forces "
                 f"{decision.mode} mode.",
                 "Unset the variable, or leave --mode concurrent out.",
             )
-        forced = override_environment(
-            entry.policy if entry else None,
-            plugin_version=plugin_version,
-            wanted=used,
-            decided=decision,
-        )
-        full = {**base, **forced}
-        cells = tuple(
-            Cell(
-                id=f"{core}/{used}/{name}",
-                core=core,
-                plugin=plugin_name,
-                mode=used,
-                scenario=name,
-                timeout_s=timeouts[name],
-                iterations=count,
-                host=kinds[name],
+
+        def forced(wanted: Mode, decided: Decision = decision) -> dict[str, str]:
+            return override_environment(
+                entry.policy if entry else None,
+                plugin_version=plugin_version,
+                wanted=wanted,
+                decided=decided,
             )
-            for name in selected
-        )
-        settings = {
-            name: value
-            for name, value in full.items()
-            if environment.get(name) != value or name in user_environment
-        }
-        plans.append(CorePlan(core, version, decision, used, full, settings, cells))
+
+        modes: list[Mode] = [decision.mode if mode == "policy" else mode]
+        if mode == "policy" and forced("serialized"):
+            modes.append("serialized")
+        for used in modes:
+            full = {**base, **forced(used)}
+            cells = [
+                Cell(
+                    id=f"{core}/{used}/{task_name(name, repetition)}",
+                    core=core,
+                    plugin=plugin_name,
+                    mode=used,
+                    scenario=name,
+                    timeout_s=timeouts[name],
+                    iterations=count,
+                    host=kinds[name],
+                    repetition=repetition,
+                )
+                for repetition in range(1, repeat + 1)
+                for name in selected
+            ]
+            if shuffle is not None:
+                random.Random(f"{shuffle}/{core}/{used}").shuffle(cells)  # noqa: S311 - an order
+            settings = {
+                name: value
+                for name, value in full.items()
+                if environment.get(name) != value or name in user_environment
+            }
+            plans.append(
+                CorePlan(core, version, decision, used, full, settings, tuple(cells), shuffle)
+            )
     return tuple(plans)
 
 
@@ -206,10 +236,10 @@ def select_scenarios(names: Sequence[str], globs: Sequence[str]) -> tuple[str, .
 
 
 def github_matrix(plans: Sequence[CorePlan]) -> str:
-    """The plan as the matrix of a GitHub Actions job: one job for each core.
+    """The plan as the matrix of a GitHub Actions job: one job for each core and mode.
 
     Args:
-        plans: the plan of each core.
+        plans: the plans of the cores.
 
     Returns:
         One line of JSON, `{"include": [{"core": ..., "mode": ...}, ...]}`.

@@ -209,6 +209,7 @@ class CellResult(_Value):
     plugin: str
     mode: Mode
     scenario: str
+    repetition: int = Field(1, description="Which one of the whole scenario, from 1.")
     outcome: Outcome
     reason: str
     verdict: Verdict
@@ -262,6 +263,9 @@ class RunInfo(_Value):
     platform: str
     command: list[str] = Field(default_factory=list)
     jobs: int = 1
+    shuffle: int | None = Field(
+        None, description="The seed of the order of scenarios and iterations; none for their own."
+    )
     matrix: str = Field("", description="The matrix.yaml that it was planned from.")
 
 

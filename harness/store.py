@@ -200,7 +200,7 @@ def _check(folder: Path, record: RunRecord, observations: Sequence[Observation])
 def _fits(observation: Observation, cell: Cell) -> bool:
     report = observation.report
     return report is None or (
-        report.scenario == cell.scenario and report.iterations_planned == cell.iterations
+        report.scenario == cell.task and report.iterations_planned == cell.iterations
     )
 
 

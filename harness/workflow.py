@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -86,6 +87,8 @@ class Selection:
     scenarios: tuple[str, ...] = ()
     iterations: int | None = None
     mode: WantedMode = "policy"
+    repeat: int = 1
+    shuffle: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -245,6 +248,8 @@ def _lay_out(
         scenario_globs=selection.scenarios,
         iterations=selection.iterations,
         mode=selection.mode,
+        repeat=selection.repeat,
+        shuffle=selection.shuffle,
         environment=os.environ,
         user_environment=selection.environment,
     )
@@ -327,7 +332,9 @@ def execute_run(
     folder = create_folder(output, planned.plugin.name)
     record = record_of(planned, folder, jobs)
     write_record(folder, record)
-    counts = {plan.core: len(plan.cells) for plan in planned.plans}
+    counts = Counter[str]()
+    for plan in planned.plans:
+        counts[plan.core] += len(plan.cells)
     with watch(counts) as live:
         progress = Progress(live.started, live.finished)
         setting = _setting(planned, folder, recorder(folder), progress, stop)
@@ -428,7 +435,8 @@ def _setting(
 def record_of(planned: Planned, folder: Path, jobs: int) -> RunRecord:
     """What is known of a run before its first cell."""
     plugin = planned.plugin
-    plans = {plan.core: plan for plan in planned.plans}
+    # The first plan of a core is that of the mode that was asked for.
+    plans = {plan.core: plan for plan in reversed(planned.plans)}
     return RunRecord(
         run=RunInfo(
             id=folder.name,
@@ -439,6 +447,7 @@ def record_of(planned: Planned, folder: Path, jobs: int) -> RunRecord:
             platform=platform.platform(),
             command=["ort-ep-matrix", *sys.argv[1:]],
             jobs=jobs,
+            shuffle=planned.selection.shuffle,
             matrix=str(planned.ground.loaded.path),
         ),
         plugin=PluginResult(
@@ -483,10 +492,15 @@ def _repeat_commands(planned: Planned) -> dict[str, str]:
     tail: list[str] = []
     if selection.iterations is not None:
         tail += ["--iterations", str(selection.iterations)]
-    if selection.mode != "policy":
-        tail += ["--mode", selection.mode]
+    if selection.shuffle is not None:
+        tail += ["--shuffle", str(selection.shuffle)]
     for name, value in selection.environment.items():
         tail += ["--env", f"{name}={value}"]
+    both = Counter(plan.core for plan in planned.plans)
+
+    def explicit(plan: CorePlan) -> bool:
+        return selection.mode != "policy" or both[plan.core] > 1
+
     join = subprocess.list2cmdline if sys.platform == "win32" else shlex.join
     sources = {core.id: core for core in planned.cores}
     return {
@@ -498,6 +512,7 @@ def _repeat_commands(planned: Planned) -> dict[str, str]:
                 "--scenario",
                 cell.scenario,
                 *tail,
+                *(["--mode", cell.mode] if explicit(plan) else []),
             ]
         )
         for plan in planned.plans
@@ -517,7 +532,10 @@ def _mode_rule(plan: CorePlan, planned: Planned) -> str:
     if planned.plugin.version is None and planned.plugin.entry is not None:
         rule += " The plugin's version was not known then: `version` in its entry names it."
     if selection.mode == "policy":
-        return rule
+        forced = [one for one in planned.plans if one.core == plan.core and one is not plan]
+        return rule + "".join(
+            f" Driven {one.mode} as well, by the override of the plugin's entry." for one in forced
+        )
     return f"--mode {selection.mode}; the policy says {decision.mode}, by {rule}"
 
 

@@ -107,6 +107,7 @@ class BareHost(Recording):
             raise ValueError("the registration offers no EP device to drive")
         return Host(
             iteration_count=self.iteration_count,
+            shuffle=self.shuffle,
             box=self.box,
             lanes=self.lanes,
             record=self.record,

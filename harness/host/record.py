@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -54,14 +55,22 @@ class Recording:
     """
 
     iteration_count: int
+    shuffle: str | None = None
+    """The seed of the order of the iterations; none for their own."""
     box: BlackBox
     lanes: Lanes
     record: Record = field(default_factory=Record)
 
     def iterations(self) -> Iterator[int]:
-        """The iterations, from 0. One passed if it checked something and every check held."""
+        """The iterations, from 0, or in the order of the run's seed.
+
+        One passed if it checked something and every check held.
+        """
         record = self.record
-        for number in range(self.iteration_count):
+        numbers = list(range(self.iteration_count))
+        if self.shuffle is not None:
+            random.Random(self.shuffle).shuffle(numbers)  # noqa: S311 - an order, no secret
+        for number in numbers:
             self.box.iteration(number)
             record.iteration = number
             checks, failures = record.checks, record.failure_count

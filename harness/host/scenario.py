@@ -22,6 +22,8 @@ __all__ = [
     "find_scenarios",
     "scenario",
     "scenario_packages",
+    "task_name",
+    "task_scenario",
 ]
 
 ENTRY_POINTS = "ort_ep_matrix.scenarios"
@@ -94,6 +96,16 @@ def _with(function: Callable[..., None], value: Any) -> Callable[[Any], None]:
         function(host, value)
 
     return bound
+
+
+def task_name(scenario: str, repetition: int) -> str:
+    """What a repetition of a scenario is called, from 1: the first by the scenario's own name."""
+    return scenario if repetition == 1 else f"{scenario}#{repetition}"
+
+
+def task_scenario(task: str) -> str:
+    """The name of the scenario that a task repeats."""
+    return task.partition("#")[0]
 
 
 def scenario_packages() -> list[str]:

@@ -21,7 +21,7 @@ from harness.host.host import Host, Options
 from harness.host.lanes import Lanes
 from harness.host.mapped import mapped_files
 from harness.host.record import Recording, native_error, run_scenario
-from harness.host.scenario import Scenario, find_scenarios
+from harness.host.scenario import Scenario, find_scenarios, task_scenario
 from harness.host.state import changes, process_state
 from harness.native.api import Api, CoreLoadError, NativeCallError, load_core
 from harness.native.environments import (
@@ -76,7 +76,9 @@ def work(channel: Channel) -> None:
         # It was registered to see which devices it offers; now that is the scenarios' work.
         failures += plugin_scope.close()
     for task in job["tasks"]:
-        changed = _run_task(job, task, scenarios[task["scenario"]], loaded, channel, box)
+        changed = _run_task(
+            job, task, scenarios[task_scenario(task["scenario"])], loaded, channel, box
+        )
         if changed:
             # The next scenario must not pay for it: the engine goes on in a fresh host.
             break
@@ -166,19 +168,19 @@ def _run_task(
 ) -> bool:
     """Run a scenario and report it; returns whether the process is not as it was before."""
     log_to(Path(task["log"]))
-    box.at("scenario", scenario.name)
-    channel.send("started", scenario=scenario.name)
+    box.at("scenario", task["scenario"])
+    channel.send("started", scenario=task["scenario"])
     scope = Scope()
     host = _given(job, task, loaded, box, scope)
     before = process_state()
     started = time.perf_counter()
     report = run_scenario(host, scenario.function)
-    box.at("release", scenario.name)
+    box.at("release", task["scenario"])
     report["leaked"] = leaked = scope.close()
     report["duration_s"] = time.perf_counter() - started
     changed = changes(before, process_state())
     report["state_changes"] = [*loaded.state_changes, *changed]
-    channel.send("ended", report={"scenario": scenario.name, **report})
+    channel.send("ended", report={"scenario": task["scenario"], **report})
     # What a bare scenario failed to give back may be the registration of the next one.
     return bool(changed) or (job["kind"] == "bare" and bool(leaked))
 
@@ -190,6 +192,7 @@ def _given(
     options = job["options"]
     common: dict[str, Any] = {
         "iteration_count": task["iterations"],
+        "shuffle": None if job["shuffle"] is None else f"{job['shuffle']}/{task['scenario']}",
         "box": box,
         "lanes": loaded.lanes,
         "api": loaded.api,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.config import Mode, Outcome
-from harness.report.grouping import core_names, ordered_cells, scenario_names, shown_outcome
+from harness.report.grouping import core_names, ordered_cells, scenario_names, shown_outcome, worse
 from harness.results import CellResult, Results, Verdict
 
 __all__ = ["Column", "Grid", "Mark", "grid_of", "mark", "marks_in"]
@@ -70,7 +70,11 @@ class Grid:
 
 def grid_of(results: Results) -> Grid:
     """The grid of a run: one column a core, or two for a core whose cells have both modes."""
-    cells = {(cell.scenario, Column(cell.core, cell.mode)): cell for cell in ordered_cells(results)}
+    cells: dict[tuple[str, Column], CellResult] = {}
+    for cell in ordered_cells(results):
+        place = (cell.scenario, Column(cell.core, cell.mode))
+        # Of several repetitions, the worst stands for all.
+        cells[place] = worse(cells.get(place, cell), cell)
     modes: dict[str, dict[Mode, None]] = {}
     for _, column in cells:
         if column.mode is not None:

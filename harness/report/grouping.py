@@ -29,6 +29,7 @@ __all__ = [
     "shown_outcome",
     "shown_reason",
     "signature",
+    "worse",
 ]
 
 # Worst first. A pass that is not as expected (its capture counts differ) follows the failures:
@@ -128,6 +129,15 @@ def shown_log(cell: CellResult) -> str | None:
     return cell.log if attempt is None or attempt.log is None else attempt.log
 
 
+def worse(one: CellResult, other: CellResult) -> CellResult:
+    """Which of two cells is worse: less expected, or of a worse outcome; the first if neither."""
+
+    def rank(cell: CellResult) -> tuple[int, int]:
+        return _VERDICTS.index(cell.verdict), _WORST_FIRST.index(shown_outcome(cell))
+
+    return min(one, other, key=rank)
+
+
 def signature(cell: CellResult) -> str:
     """The cell's detail without what may differ between equal causes."""
     detail = cell.detail[:_SIGNATURE_LENGTH]
@@ -151,8 +161,9 @@ def core_names(results: Results) -> tuple[str, ...]:
 
 
 def scenario_names(results: Results) -> tuple[str, ...]:
-    """The scenarios of the run, in the order in which its cells name them."""
-    return tuple(dict.fromkeys(cell.scenario for cell in ordered_cells(results)))
+    """The scenarios of the run, in the order in which its cells name them; sorted if shuffled."""
+    names = tuple(dict.fromkeys(cell.scenario for cell in ordered_cells(results)))
+    return names if results.run.shuffle is None else tuple(sorted(names))
 
 
 def ordered_cells(results: Results) -> tuple[CellResult, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from junitparser import Error, Failure, JUnitXml, Properties, Property, TestCase
 from junitparser import TestSuite as Suite
 
+from harness.host.scenario import task_name
 from harness.report.atomic import write_atomic
 from harness.report.grouping import (
     core_names,
@@ -102,7 +103,7 @@ def _expectations(results: Results) -> Suite:
 
 
 def _case(cell: CellResult) -> TestCase:
-    family, _, name = cell.scenario.partition("/")
+    family, _, name = task_name(cell.scenario, cell.repetition).partition("/")
     seconds = cell.duration_s if math.isfinite(cell.duration_s) else 0.0
     case = TestCase(
         f"{_safe(name or family)}[{cell.mode}]",

@@ -127,6 +127,8 @@ def _identity(page: _Page, results: Results) -> None:
     else:
         for line in mode_lines(results):
             page.wrapped("mode", one_line(line, 300), indent=0)
+    if results.run.shuffle is not None:
+        page.line("order".ljust(_LABEL), f"shuffled, seed {results.run.shuffle}")
     if results.run.matrix:
         page.line("matrix".ljust(_LABEL), (visible(results.run.matrix), "dim"))
     page.line()

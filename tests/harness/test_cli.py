@@ -830,7 +830,7 @@ class Running:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             path = self.folder / "observations.jsonl"
-            seen = read_blackbox(self.folder / "hosts" / "1.32.0-1" / "blackbox")
+            seen = read_blackbox(self.folder / "hosts" / "1.32.0-serialized-1" / "blackbox")
             if seen.iteration and path.read_bytes().count(b"\n"):
                 ours = psutil.Process(self.process.pid).children(recursive=True)
                 return next(one for one in ours if TOKEN_VARIABLE in one.environ())

@@ -83,6 +83,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runner:
             device_index=0,
             kind="registered",
             mode="serialized",
+            shuffle=None,
             options={"always": {}, "capture": None, "cpu_nodes": None},
             environment={**os.environ, **(environment or {})},
             scenario_packages=["scenarios"],

@@ -44,6 +44,8 @@ def plan(
     globs: tuple[str, ...] = (),
     iterations: int | None = None,
     mode: WantedMode = "policy",
+    repeat: int = 1,
+    shuffle: int | None = None,
     environment: dict[str, str] | None = None,
     user_environment: dict[str, str] | None = None,
 ) -> tuple[CorePlan, ...]:
@@ -60,6 +62,8 @@ def plan(
         scenario_globs=globs,
         iterations=iterations,
         mode=mode,
+        repeat=repeat,
+        shuffle=shuffle,
         environment=environment or {},
         user_environment=user_environment or {},
     )
@@ -70,7 +74,7 @@ def timeouts(matrix: Matrix) -> dict[str, float]:
 
 
 def test_every_core_gets_every_scenario_in_order_and_in_its_own_mode() -> None:
-    old, new = plan()
+    old, new, _ = plan()
     assert (old.core, old.version, old.mode) == ("1.24.4", "1.24.4", "serialized")
     assert (new.core, new.version, new.mode) == ("nightly", "1.33.0.dev1", "concurrent")
     assert [cell.id for cell in old.cells] == [
@@ -279,10 +283,10 @@ def test_no_secret_of_the_shell_shows_in_a_plan() -> None:
     assert "secret" not in github_matrix(plans)
 
 
-def test_github_gets_one_line_with_one_job_a_core() -> None:
+def test_github_gets_one_line_with_one_job_a_core_and_mode() -> None:
     assert github_matrix(plan()) == (
         '{"include": [{"core": "1.24.4", "mode": "serialized"}, '
-        '{"core": "nightly", "mode": "concurrent"}]}'
+        '{"core": "nightly", "mode": "concurrent"}, {"core": "nightly", "mode": "serialized"}]}'
     )
 
 
@@ -299,8 +303,13 @@ def test_plan_json_holds_every_cell_and_why_each_core_has_its_mode() -> None:
             "timeout_s": 60.0,
             "iterations": 20,
             "host": "registered",
+            "repetition": 1,
         }
-        for core, mode in (("1.24.4", "serialized"), ("nightly", "concurrent"))
+        for core, mode in (
+            ("1.24.4", "serialized"),
+            ("nightly", "concurrent"),
+            ("nightly", "serialized"),
+        )
     ]
     assert data["cores"][1] == {
         "core": "nightly",
@@ -316,3 +325,57 @@ def test_plan_json_holds_every_cell_and_why_each_core_has_its_mode() -> None:
             "override": None,
         },
     }
+
+
+def test_a_core_that_can_be_forced_is_driven_in_both_modes() -> None:
+    old, free, forced = plan()
+
+    assert (free.core, free.mode) == ("nightly", "concurrent")
+    assert "EP_SERIALIZE" not in free.environment
+    assert (forced.core, forced.mode) == ("nightly", "serialized")
+    assert forced.environment["EP_SERIALIZE"] == "1"
+    assert forced.settings["EP_SERIALIZE"] == "1"
+    assert forced.decision.mode == "concurrent"
+    assert [cell.id.replace("serialized", "concurrent") for cell in forced.cells] == [
+        cell.id for cell in free.cells
+    ]
+    assert len({cell.id for one in (old, free, forced) for cell in one.cells}) == 12
+
+
+def test_a_mode_that_was_asked_for_is_the_only_one() -> None:
+    assert [one.mode for one in plan(mode="serialized")] == ["serialized", "serialized"]
+    assert [one.mode for one in plan(mode="concurrent")] == ["concurrent", "concurrent"]
+
+
+def test_what_the_user_forced_already_is_planned_once() -> None:
+    plans = plan(environment={"EP_SERIALIZE": "1"})
+
+    assert [(one.core, one.mode) for one in plans] == [
+        ("1.24.4", "serialized"),
+        ("nightly", "serialized"),
+    ]
+
+
+def test_a_repeated_scenario_is_a_cell_of_its_own_each_time() -> None:
+    (old, *_) = plan(globs=("copy/cpu-io", "capture"), repeat=3)
+
+    assert [(cell.id, cell.scenario, cell.repetition, cell.task) for cell in old.cells] == [
+        ("1.24.4/serialized/copy/cpu-io", "copy/cpu-io", 1, "copy/cpu-io"),
+        ("1.24.4/serialized/capture/replay", "capture/replay", 1, "capture/replay"),
+        ("1.24.4/serialized/copy/cpu-io#2", "copy/cpu-io", 2, "copy/cpu-io#2"),
+        ("1.24.4/serialized/capture/replay#2", "capture/replay", 2, "capture/replay#2"),
+        ("1.24.4/serialized/copy/cpu-io#3", "copy/cpu-io", 3, "copy/cpu-io#3"),
+        ("1.24.4/serialized/capture/replay#3", "capture/replay", 3, "capture/replay#3"),
+    ]
+    assert [cell.timeout_s for cell in old.cells] == [60.0, 7.0] * 3
+
+
+def test_a_seed_decides_the_order_and_nothing_else() -> None:
+    def order(seed: int | None) -> list[list[str]]:
+        return [[cell.id for cell in one.cells] for one in plan(repeat=5, shuffle=seed)]
+
+    assert order(7) == order(7)
+    assert order(7) != order(8)
+    assert order(7) != order(None)
+    assert [sorted(one) for one in order(7)] == [sorted(one) for one in order(None)]
+    assert {one.shuffle for one in plan(shuffle=7)} == {7}

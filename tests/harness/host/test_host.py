@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,15 @@ def test_a_check_outside_the_iterations_passes_none_of_them(host: Host) -> None:
 
     assert host.record.iterations_passed == 0
     assert host.record.failures[0]["iteration"] is None
+
+
+def test_a_seed_decides_the_order_of_the_iterations(host: Host) -> None:
+    def order(seed: str | None) -> list[int]:
+        return list(replace(host, iteration_count=20, shuffle=seed).iterations())
+
+    assert order(None) == list(range(20))
+    assert order("7/copy/cpu-io") == order("7/copy/cpu-io") != order("7/copy/cpu-io#2")
+    assert sorted(order("7/copy/cpu-io")) == list(range(20)) != order("7/copy/cpu-io")
 
 
 def test_the_black_box_knows_the_iteration(host: Host, tmp_path: Path) -> None:
