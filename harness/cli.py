@@ -122,30 +122,52 @@ _ENV = click.option(
     callback=_environment,
     help="Set an environment variable in every host process.",
 )
+_PLUGIN = click.option(
+    "--plugin",
+    metavar="NAME|PATH|REQUIREMENT",
+    help="An entry of matrix.yaml, a plugin library, or a requirement such as name==1.0.",
+)
+_CORES = click.option(
+    "--core",
+    "cores",
+    multiple=True,
+    metavar="SPECIFIER",
+    help='A version, a specifier such as ">=1.30", `installed`, or a path. Repeatable.',
+)
+_SCENARIOS = click.option(
+    "--scenario",
+    "scenarios",
+    multiple=True,
+    metavar="GLOB",
+    help="A scenario, a family, or a glob over names. Repeatable.",
+)
+_ITERATIONS = click.option(
+    "--iterations", type=click.IntRange(1, 1_000_000), help="Iterations of each scenario."
+)
+_SHUFFLE = click.option(
+    "--shuffle",
+    type=int,
+    metavar="SEED",
+    help="Run scenarios and iterations in a random order, the same for the same seed.",
+)
+
+
+def _repeat(default: int) -> Callable[[Any], Any]:
+    return click.option(
+        "--repeat",
+        type=click.IntRange(1, 10_000),
+        default=default,
+        show_default=True,
+        help="How often each scenario is run as a whole.",
+    )
+
+
 _SELECTION = _options(
     _MATRIX,
-    click.option(
-        "--plugin",
-        metavar="NAME|PATH|REQUIREMENT",
-        help="An entry of matrix.yaml, a plugin library, or a requirement such as name==1.0.",
-    ),
-    click.option(
-        "--core",
-        "cores",
-        multiple=True,
-        metavar="SPECIFIER",
-        help='A version, a specifier such as ">=1.30", `installed`, or a path. Repeatable.',
-    ),
-    click.option(
-        "--scenario",
-        "scenarios",
-        multiple=True,
-        metavar="GLOB",
-        help="A scenario, a family, or a glob over names. Repeatable.",
-    ),
-    click.option(
-        "--iterations", type=click.IntRange(1, 1_000_000), help="Iterations of each scenario."
-    ),
+    _PLUGIN,
+    _CORES,
+    _SCENARIOS,
+    _ITERATIONS,
     click.option(
         "--mode",
         type=click.Choice(["serialized", "concurrent", "policy"]),
@@ -154,20 +176,22 @@ _SELECTION = _options(
         help="How the device is driven; the version policy decides it by default, and a core that "
         "it calls concurrent is driven in both modes if the plugin can be forced.",
     ),
-    click.option(
-        "--repeat",
-        type=click.IntRange(1, 10_000),
-        default=1,
-        show_default=True,
-        help="How often each scenario is run as a whole.",
-    ),
-    click.option(
-        "--shuffle",
-        type=int,
-        metavar="SEED",
-        help="Run scenarios and iterations in a random order, the same for the same seed.",
-    ),
+    _repeat(1),
+    _SHUFFLE,
     _ENV,
+)
+_EXECUTION = _options(
+    click.option(
+        "--jobs",
+        type=click.IntRange(1, 256),
+        help="Cores driven side by side; half as many again as processors if left out.",
+    ),
+    click.option(
+        "--output",
+        type=click.Path(file_okay=False, path_type=Path),
+        callback=_not_empty,
+        help="The run folder; reports/<time>-<plugin> if left out.",
+    ),
 )
 
 
@@ -183,19 +207,21 @@ def command_line() -> None:
 
 @command_line.command()
 @_SELECTION
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 256),
-    help="Cores driven side by side; half as many again as processors if left out.",
-)
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    callback=_not_empty,
-    help="The run folder; reports/<time>-<plugin> if left out.",
-)
+@_EXECUTION
 def run(jobs: int | None, output: Path | None, **selection: Any) -> int:
     """Run the matrix and judge every cell."""
+    from harness import interface, workflow
+
+    planned, folder = _execute(selection, jobs, output)
+    results = workflow.judge_run(folder, planned.ground.loaded)
+    interface.show(results, interface.console(), folder)
+    return results.summary.exit_code
+
+
+def _execute(
+    selection: Mapping[str, Any], jobs: int | None, output: Path | None, *, once_alone: bool = False
+) -> tuple[Any, Path]:
+    """Plan a selection and execute it; the plan and the run folder."""
     from harness import interface, workflow
 
     console = interface.console()
@@ -209,10 +235,27 @@ def run(jobs: int | None, output: Path | None, **selection: Any) -> int:
             jobs=jobs or interface.side_by_side(),
             watch=lambda counts: interface.watch(console, counts),
             stop=stop,
+            once_alone=once_alone,
         )
+    return planned, folder
+
+
+@command_line.command(short_help="Hold the policy against what really happens.")
+@_options(_MATRIX, _PLUGIN, _CORES, _SCENARIOS, _ITERATIONS, _repeat(5), _SHUFFLE, _ENV)
+@_EXECUTION
+def audit(jobs: int | None, output: Path | None, **selection: Any) -> int:
+    """Drive every core concurrently, whatever the policy says, and lay what happens beside it.
+
+    The concurrency scenarios run unless others are named, each cell in a process of its own.
+    Nothing is changed: lines that would make the policy true are printed. Exit code 1 if a core
+    that the policy calls concurrent was not clean.
+    """
+    from harness import interface, workflow
+
+    asked = {**selection, "scenarios": selection["scenarios"] or ("concurrency",)}
+    planned, folder = _execute({**asked, "mode": "concurrent"}, jobs, output, once_alone=True)
     results = workflow.judge_run(folder, planned.ground.loaded)
-    interface.show(results, console, folder)
-    return results.summary.exit_code
+    return interface.show_audit(results, interface.console(), folder)
 
 
 @command_line.command(short_help="Print the cells of a selection.")

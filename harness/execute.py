@@ -66,6 +66,8 @@ class Setting:
     record: Callable[[Observation], None]
     progress: Progress
     stop: threading.Event
+    once_alone: bool = False
+    """Each cell is tried once, in a host of its own, and what is seen is believed."""
     part: str = ""
     """Keeps the hosts apart from those of other executions in the same run folder."""
 
@@ -131,6 +133,13 @@ def _run_cells(drive: _Drive, plan: CorePlan, core: Core) -> None:
     if core.library is None:
         for cell in plan.cells:
             drive.give_up(cell, f"core-unavailable: {core.error}")
+        return
+    if drive.once_alone:
+        for cell in plan.cells:
+            if cell.id in drive.host([cell]).findings:
+                drive.finish(cell)
+            else:
+                drive.give_up(cell, _STOPPED)
         return
     # A host is of one kind.
     for kind in dict.fromkeys(cell.host for cell in plan.cells):
@@ -211,6 +220,11 @@ class _Drive:
         self._finished: set[str] = set()
         self._last: dict[str, Finding] = {}
         self._hosts = 0
+
+    @property
+    def once_alone(self) -> bool:
+        """Whether each cell is tried once, in a host of its own."""
+        return self._setting.once_alone
 
     def host(self, cells: Sequence[Cell]) -> _Seen:
         """Run cells in a fresh host and record what was seen of those that it reached."""

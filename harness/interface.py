@@ -27,7 +27,9 @@ from harness.artifacts.cores import Core
 from harness.artifacts.lock import Lock
 from harness.artifacts.plugins import Plugin
 from harness.artifacts.progress import Progress as DownloadProgress
+from harness.audit import audit_exit_code, audit_of
 from harness.policy import Decision
+from harness.report.audit_report import audit_text
 from harness.report.live import Progress as LiveProgress
 from harness.report.live import live_progress
 from harness.report.terminal import render
@@ -40,6 +42,7 @@ __all__ = [
     "downloads",
     "endings",
     "show",
+    "show_audit",
     "show_fetched",
     "side_by_side",
     "stop_on_signal",
@@ -159,6 +162,14 @@ def show(results: Results, console: Console, folder: Path) -> None:
         except OSError as error:
             # The run is what it is, whether or not the page of the CI step can be written.
             sys.stderr.write(f"The step summary {summary_file} was not written: {error}\n")
+
+
+def show_audit(results: Results, console: Console, folder: Path) -> int:
+    """The audit that a run was made for; its exit code."""
+    audits = audit_of(results)
+    console.print(audit_text(audits, results), markup=False, soft_wrap=True)
+    console.print(f"\nrun folder {folder}", markup=False, soft_wrap=True)
+    return audit_exit_code(audits)
 
 
 def show_fetched(plugin: Plugin, cores: Sequence[Core], console: Console) -> int:

@@ -236,8 +236,9 @@ class CoreResult(_Value):
     sha256: str | None
     source: str
     error: str | None = Field(None, description="Why the core could not be had.")
-    mode: Mode
+    mode: Mode = Field(description="How it was driven; in a run of both modes, the declared one.")
     mode_rule: str = Field(description="The policy rule that decided the mode, and why.")
+    declared: Mode = Field(description="The mode that the policy says, whatever was asked for.")
 
 
 class PluginResult(_Value):

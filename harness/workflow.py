@@ -316,6 +316,7 @@ def execute_run(
     jobs: int,
     watch: Callable[[Mapping[str, int]], AbstractContextManager[Any]],
     stop: threading.Event,
+    once_alone: bool = False,
 ) -> Path:
     """Execute what was planned and record it.
 
@@ -325,6 +326,7 @@ def execute_run(
         jobs: how many cores are driven at the same time.
         watch: shows what goes on; given core ids to numbers of cells.
         stop: when set, the run ends early and what was not tried is recorded as such.
+        once_alone: whether each cell is tried once, in a host of its own, and believed.
 
     Returns:
         The run folder.
@@ -337,7 +339,8 @@ def execute_run(
         counts[plan.core] += len(plan.cells)
     with watch(counts) as live:
         progress = Progress(live.started, live.finished)
-        setting = _setting(planned, folder, recorder(folder), progress, stop)
+        record_one = recorder(folder)
+        setting = _setting(planned, folder, record_one, progress, stop, once_alone=once_alone)
         execute(planned.plans, planned.cores, setting, jobs)
     finished = record.run.model_copy(update={"finished": _now()})
     write_record(folder, record.model_copy(update={"run": finished}))
@@ -417,6 +420,8 @@ def _setting(
     record: Callable[[Observation], None],
     progress: Progress,
     stop: threading.Event,
+    *,
+    once_alone: bool = False,
 ) -> Setting:
     matrix = planned.ground.loaded.matrix
     return Setting(
@@ -429,6 +434,7 @@ def _setting(
         record=record,
         progress=progress,
         stop=stop,
+        once_alone=once_alone,
     )
 
 
@@ -470,6 +476,7 @@ def record_of(planned: Planned, folder: Path, jobs: int) -> RunRecord:
                 error=core.error,
                 mode=plans[core.id].mode,
                 mode_rule=_mode_rule(plans[core.id], planned),
+                declared=plans[core.id].decision.mode,
             )
             for core in planned.cores
         ],

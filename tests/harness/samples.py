@@ -140,6 +140,7 @@ def case(cells: Sequence[Cell], observations: Sequence[Observation], **changes: 
                 source="",
                 mode="serialized",
                 mode_rule="",
+                declared="serialized",
             )
             for core in dict.fromkeys(one.core for one in cells)
         ],

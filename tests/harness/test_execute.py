@@ -96,6 +96,7 @@ class Lab:
                     source="",
                     mode="serialized",
                     mode_rule="",
+                    declared="serialized",
                 )
             ],
             cells=plans[0].cells,

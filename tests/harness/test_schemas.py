@@ -196,6 +196,7 @@ def results() -> Results:
                 source="index",
                 mode="serialized",
                 mode_rule="rules[0]",
+                declared="serialized",
             )
         ],
         cells=[cell],

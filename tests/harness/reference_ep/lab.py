@@ -132,6 +132,7 @@ class Lab:
                     source="",
                     mode=plan.mode,
                     mode_rule="",
+                    declared=plan.decision.mode,
                 )
                 for core, plan in zip(cores, plans, strict=True)
             ],

@@ -114,6 +114,7 @@ def run_of(
                 source=f"release {core}",
                 mode=mode(core),
                 mode_rule="Builds up to 0.4.0 crash when four threads run four sessions.",
+                declared=mode(core),
             )
             for core in cores
         ],
