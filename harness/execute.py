@@ -21,6 +21,7 @@ from pathlib import Path
 
 from harness.artifacts.cores import Core
 from harness.artifacts.plugins import Plugin
+from harness.artifacts.python_packages import PythonPackage
 from harness.config import DeviceChoice, ProviderOptions, Rejection
 from harness.errors import RunFolderError
 from harness.files import open_regular
@@ -35,6 +36,7 @@ _LOG_TAIL_BYTES = 4_000
 _LOG_KEPT_BYTES = 1_000_000
 _LONGEST_MARK = 64
 _FATAL_LINES = 8
+_NO_PACKAGE = PythonPackage(None, None, "none was looked for")
 _STOPPED = "interrupted: the run was stopped"
 _CORE_NAME = re.compile(
     r"(lib)?onnxruntime(\.so(\.[\d.]+)?|(\.[\d.]+)?\.dylib|\.dll)", re.IGNORECASE
@@ -63,6 +65,8 @@ class Setting:
     folder: Path
     """The run folder; logs go to `logs`, what hosts need for themselves to `hosts`."""
     models: Path
+    python_packages: Mapping[str, PythonPackage]
+    """By the core's id; of the cores that have cells of kind `python`."""
     record: Callable[[Observation], None]
     progress: Progress
     stop: threading.Event
@@ -313,15 +317,20 @@ class _Drive:
         core, mode = _file_name(self._core.id), self._plan.mode
         name = f"{core}-{mode}-{number}"
         options = setting.options
+        kind = cells[0].host
+        package = setting.python_packages.get(self._core.id, _NO_PACKAGE)
+        core_file = package.core if kind == "python" and package.core else self._core.library
         return HostJob(
             name=name,
-            core=self._core.library,
+            core=core_file,
             plugin=plugin.library,
             registration_name=plugin.registration_name,
             ep_name=plugin.entry.ep_name if plugin.entry else None,
             device_type=device.type,
             device_index=device.index,
-            kind=cells[0].host,
+            kind=kind,
+            python_package=package.folder,
+            python_lack=package.lack,
             mode=mode,
             shuffle=self._plan.shuffle,
             options={

@@ -59,6 +59,10 @@ class HostJob:
     ep_name: str | None
     device_type: str | None
     device_index: int
+    python_package: Path | None
+    """What holds the core's Python package, for a host of kind `python`; its core is `core`."""
+    python_lack: str
+    """Why there is none."""
     kind: str
     """What it has done before its scenarios; see `harness.host.scenario.HostKind`."""
     mode: str
@@ -371,6 +375,8 @@ def _job_line(job: HostJob, token: str, blackbox: Path) -> bytes:
         "device_type": job.device_type,
         "device_index": job.device_index,
         "kind": job.kind,
+        "python_package": None if job.python_package is None else str(job.python_package),
+        "python_lack": job.python_lack,
         "mode": job.mode,
         "shuffle": job.shuffle,
         "options": dict(job.options),

@@ -100,6 +100,7 @@ _HINTS = {
     "no-overlap": "Run it again, on a machine that is less busy or has more processors.",
     "unconfirmed": "Run it again.",
 }
+_SAID = "The first check that did not hold says what should be true and what was seen instead."
 _BEFORE_PLUGIN = ("start", "load")
 _EXIT_PHASES = ("teardown", "exit")
 
@@ -354,7 +355,9 @@ def _report(
 ) -> Finding:
     # A wrong value is a finding whatever came after it.
     if report.check_failure_count:
-        return Finding("failed", "wrong-result", _wrong_result(report))
+        first = report.check_failures[0] if report.check_failures else None
+        said = _SAID if first is not None and not first.expected else ""
+        return Finding("failed", "wrong-result", _wrong_result(report), said)
     if report.unsupported is not None:
         return Finding(
             "unsupported",
@@ -444,7 +447,10 @@ def _wrong_result(report: ScenarioReport) -> str:
     if report.check_failures:
         first = report.check_failures[0]
         at = "outside" if first.iteration is None else f"in iteration {first.iteration}"
-        text += f"; first {at}: {first.what} was {first.got}, where {first.expected} was due"
+        if first.expected:
+            text += f"; first {at}: {first.what} was {first.got}, where {first.expected} was due"
+        else:
+            text += f"; first {at}: it is not so that {first.what}: {first.got}"
     if report.error is not None:
         text += f"; then {report.error.function} failed: {report.error.message}"
     return text

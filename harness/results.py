@@ -58,8 +58,8 @@ class CheckFailure(_Value):
     """One check that did not hold."""
 
     iteration: int | None
-    what: str = Field(description="The tensor or quantity that was checked.")
-    expected: str
+    what: str = Field(description="The tensor that was checked, or what should be true.")
+    expected: str = Field(description="Empty where something should be true.")
     got: str
 
 

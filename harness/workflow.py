@@ -27,6 +27,7 @@ from harness.artifacts.locking import write_lock
 from harness.artifacts.plugins import Plugin, resolve_plugin
 from harness.artifacts.progress import Progress as DownloadProgress
 from harness.artifacts.progress import no_progress
+from harness.artifacts.python_packages import PythonPackage, python_packages
 from harness.config import PluginEntry
 from harness.errors import ConfigError, InputError, PluginError, SelectionError
 from harness.execute import Progress, Setting, execute, quiet
@@ -122,6 +123,8 @@ class Planned:
     plugin: Plugin
     cores: Sequence[Core]
     plans: Sequence[CorePlan]
+    python_packages: Mapping[str, PythonPackage] = field(default_factory=dict)
+    """By the core's id, of the cores that have cells of kind `python`."""
 
 
 def prepare(matrix: Path | None) -> Ground:
@@ -186,7 +189,14 @@ def plan_run(
     wanted = _chosen_ids([core.id for core in cores], selection.cores)
     cores = [core for core in cores if core.id in wanted]
     plans = _lay_out(ground, selection, plugin, [(core.id, core.version) for core in cores])
-    return Planned(ground, selection, plugin, cores, plans)
+    wanted = {cell.core for plan in plans for cell in plan.cells if cell.host == "python"}
+    packages = python_packages(
+        [core for core in cores if core.id in wanted and core.library is not None],
+        ground.cache,
+        refresh=refresh,
+        progress=progress,
+    )
+    return Planned(ground, selection, plugin, cores, plans, packages)
 
 
 def plan_cells(
@@ -431,6 +441,7 @@ def _setting(
         setup_timeout_s=matrix.timeout_s,
         folder=folder,
         models=planned.ground.cache.root / "models",
+        python_packages=planned.python_packages,
         record=record,
         progress=progress,
         stop=stop,

@@ -22,6 +22,7 @@ from markdown_it.token import Token
 from harness.cli import command_line
 from harness.host.bare import BareHost, Registration
 from harness.host.host import Host
+from harness.host.python import PythonHost
 from harness.host.record import Recording
 from harness.native.sessions import IoBinding, Session
 from tests.source import TOP
@@ -192,6 +193,7 @@ def test_pages_hold_no_paths_of_one_machine_and_no_filler(page: Path) -> None:
         (Recording, "| | |"),
         (BareHost, "| `BareHost` | |"),
         (Registration, "| `BareHost` | |"),
+        (PythonHost, "| `PythonHost` | |"),
         (Session, "| `Session` | |"),
         (IoBinding, "| `Session` | |"),
     ],
@@ -204,7 +206,7 @@ def test_the_page_on_scenarios_names_every_public_part(kind: type, row: str) -> 
     public = {name for name in {**vars(kind), **kind.__annotations__} if not name.startswith("_")}
     inner = {"api", "scope", "handle", "session", "provider_options", "profiled"}
 
-    assert public - named <= (set() if kind in (Host, Recording, BareHost) else inner)
+    assert public - named <= (set() if kind in (Host, Recording, BareHost, PythonHost) else inner)
 
 
 def test_the_example_of_configuration_names_the_real_entry_point() -> None:

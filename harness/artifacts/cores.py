@@ -63,6 +63,7 @@ class Core:
         sha256: of the library.
         source: where it came from, for people.
         error: what happened, where, and what to do.
+        package: the distribution of a package index that brought it; None for any other source.
     """
 
     id: str
@@ -71,6 +72,7 @@ class Core:
     sha256: str | None
     source: str
     error: str | None
+    package: str | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class _Candidate:
     obtain: Callable[[], _Found]
     prerelease: bool = False
     pinned_only: bool = False
+    package: str | None = None
 
 
 def resolve_cores(
@@ -378,6 +381,7 @@ def _release_candidate(
         lambda: obtain(release),
         prerelease=release.prerelease,
         pinned_only=release.pinned_only,
+        package=source.package,
     )
 
 
@@ -668,7 +672,7 @@ def _obtain(candidate: _Candidate) -> Core:
     except HarnessError as error:
         return Core(version, version, None, None, candidate.source, str(error))
     seen = found.version or version
-    return Core(seen, seen, found.library, found.sha256, found.source, None)
+    return Core(seen, seen, found.library, found.sha256, found.source, None, candidate.package)
 
 
 def _with_ids(cores: list[Core]) -> list[Core]:

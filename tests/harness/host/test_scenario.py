@@ -60,8 +60,10 @@ def test_the_shipped_package_brings_its_families() -> None:
         "concurrency",
         "copy",
         "lifecycle",
+        "python",
     }
     assert {one.family for one in found.values() if one.host == "bare"} == {"lifecycle"}
+    assert all((one.host == "python") == (one.family == "python") for one in found.values())
 
 
 def test_every_module_of_a_package_is_looked_at_in_the_order_of_its_source(package: Path) -> None:

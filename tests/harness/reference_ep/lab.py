@@ -97,6 +97,7 @@ class Lab:
                 scenario_packages=[package],
                 setup_timeout_s=timeout_s,
                 folder=folder,
+                python_packages={},
                 models=self.folder / "models",
                 record=seen.append,
                 progress=quiet,
