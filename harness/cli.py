@@ -298,11 +298,16 @@ def fetch(**selection: Any) -> int:
 @command_line.command(short_help="List the scenarios.")
 @_MATRIX
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def scenarios(matrix: Path | None, as_json: bool) -> None:
+@click.option("--markdown", is_flag=True, help="Print a page of documentation.")
+def scenarios(matrix: Path | None, as_json: bool, markdown: bool) -> None:
     """List the scenarios, each with the defect that it exists for."""
     from harness import workflow
+    from harness.report.scenario_page import scenario_page
 
     found = workflow.prepare(matrix).scenarios.values()
+    if markdown:
+        click.echo(scenario_page(found), nl=False)
+        return
     if as_json:
         click.echo(json.dumps([{"name": one.name, "why": one.why} for one in found], indent=2))
         return

@@ -24,7 +24,9 @@ from harness.host.bare import BareHost, Registration
 from harness.host.host import Host
 from harness.host.python import PythonHost
 from harness.host.record import Recording
+from harness.host.scenario import find_scenarios
 from harness.native.sessions import IoBinding, Session
+from harness.report.scenario_page import scenario_page
 from tests.source import TOP
 
 PAGES = sorted([*TOP.glob("*.md"), *(TOP / "docs").glob("*.md")])
@@ -299,3 +301,9 @@ def test_the_example_scenario_notices_an_output_that_stays_bound(
     assert "2 of 4 checks did not hold; first in iteration 1: y was" in " ".join(
         ended.stdout.split()
     )
+
+
+def test_the_page_of_the_scenarios_is_as_the_command_makes_it() -> None:
+    page = (TOP / "docs" / "scenarios.md").read_text(encoding="utf-8")
+
+    assert page == scenario_page(find_scenarios(["scenarios"]).values())
