@@ -27,8 +27,8 @@ def scenario_page(scenarios: Iterable[Scenario]) -> str:
         "# The scenarios",
         "",
         f"{len(listed)} scenarios, each with the defect that it exists for. This page is made by",
-        "`ort-ep-matrix scenarios --markdown`. [Writing a scenario](writing-a-scenario.md) says how",
-        "to add one.",
+        "`ort-ep-matrix scenarios --markdown`;",
+        "[Writing a scenario](writing-a-scenario.md) says how to add one.",
     ]
     for family, members in groupby(listed, key=lambda one: one.family):
         lines += ["", f"## {family}", "", "| scenario | the defect that it exists for | |"]
