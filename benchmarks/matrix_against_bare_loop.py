@@ -44,7 +44,7 @@ def measured(work: Callable[[], None]) -> Cost:
 
 def main(rounds: int) -> None:
     """Measure and print."""
-    planned = plan_run(Selection())
+    planned = plan_run(Selection(plugin="webgpu"))
     models = default_cache().root / "models"
     environment = {
         **os.environ,
@@ -74,7 +74,8 @@ def main(rounds: int) -> None:
 
     def ours() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            quietly([sys.executable, "-m", "harness", "run", "--output", folder])
+            command = [sys.executable, "-m", "harness", "run", "--plugin", "webgpu"]
+            quietly([*command, "--output", folder])
 
     # Both warm: files in the page cache, models built.
     ours()

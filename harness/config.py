@@ -140,6 +140,22 @@ def _given(name: str) -> dict[str, Any]:
     return {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
 
 
+def _switched_on(name: str) -> dict[str, Any]:
+    """The JSON schema of a mapping in which the key is true."""
+    return {"required": [name], "properties": {name: {"const": True}}}
+
+
+def _exactly_one(what: str, **sources: str | bool | None) -> None:
+    """Refuse a model in which none of the keys, or more than one, says something."""
+    given = [name for name, value in sources.items() if value not in (None, False)]
+    if len(given) != 1:
+        *others, last = sources
+        raise ValueError(
+            f"{what} has exactly one of {', '.join(others)} and {last}; "
+            f"this one has {' and '.join(given) or 'none'}"
+        )
+
+
 class CoreSource(_Model):
     """Where cores come from: exactly one of `releases`, `archive`, `path` and `installed`."""
 
@@ -149,7 +165,7 @@ class CoreSource(_Model):
                 _given("releases"),
                 _given("archive"),
                 _given("path"),
-                {"required": ["installed"], "properties": {"installed": {"const": True}}},
+                _switched_on("installed"),
             ],
             "if": _given("archive"),
             "then": _given("sha256"),
@@ -177,21 +193,13 @@ class CoreSource(_Model):
 
     @model_validator(mode="after")
     def _one_source(self) -> CoreSource:
-        given = [
-            name
-            for name, value in (
-                ("releases", self.releases),
-                ("archive", self.archive),
-                ("path", self.path),
-                ("installed", self.installed or None),
-            )
-            if value is not None
-        ]
-        if len(given) != 1:
-            raise ValueError(
-                "a core source has exactly one of releases, archive, path and installed; "
-                f"this one has {' and '.join(given) or 'none'}"
-            )
+        _exactly_one(
+            "a core source",
+            releases=self.releases,
+            archive=self.archive,
+            path=self.path,
+            installed=self.installed,
+        )
         if self.archive is not None and self.sha256 is None:
             raise ValueError("an archive needs its sha256")
         scheme, separator, _ = (self.archive or "").partition("://")
@@ -334,9 +342,13 @@ class NoDevice(_Model):
 
 
 class PluginEntry(_Model):
-    """What cannot be discovered about a plugin. Exactly one of `requirement` and `path`."""
+    """What cannot be discovered; exactly one of `requirement`, `path` and `bundled` is given."""
 
-    model_config = ConfigDict(json_schema_extra={"oneOf": [_given("requirement"), _given("path")]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [_given("requirement"), _given("path"), _switched_on("bundled")]
+        }
+    )
 
     requirement: RequirementText | None = Field(
         None, description="A requirement; the library comes out of its wheel."
@@ -344,7 +356,12 @@ class PluginEntry(_Model):
     path: Text | None = Field(
         None, description="A library file, relative to the folder of this matrix.yaml."
     )
-    version: VersionText | None = Field(None, description="Of a plugin that is given by path.")
+    bundled: bool = Field(
+        default=False, description="The reference plugin that was built with this package."
+    )
+    version: VersionText | None = Field(
+        None, description="Of a plugin whose wheel does not tell it: one by path, or the bundled."
+    )
     registration_name: Text | None = Field(
         None, description="The name to register the library under."
     )
@@ -367,8 +384,7 @@ class PluginEntry(_Model):
 
     @model_validator(mode="after")
     def _one_origin(self) -> PluginEntry:
-        if (self.requirement is None) == (self.path is None):
-            raise ValueError("a plugin has either a requirement or a path")
+        _exactly_one("a plugin", requirement=self.requirement, path=self.path, bundled=self.bundled)
         return self
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -22,6 +21,8 @@ from harness.errors import ConfigError
 from harness.quoting import perhaps, printable, shown
 
 __all__ = ["LoadedMatrix", "find_matrix", "load", "shipped_matrix"]
+
+_RESOURCES = Path(__file__).parent / "resources"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def find_matrix(folder: Path) -> Path:
 
 def shipped_matrix() -> Path:
     """The `matrix.yaml` that comes with the package."""
-    shipped = Path(str(resources.files("harness"))) / "resources" / "matrix.yaml"
+    shipped = _RESOURCES / "matrix.yaml"
     # An editable install runs from a checkout, where the shipped file stands at the top.
     return shipped if shipped.is_file() else Path(__file__).parent.parent / "matrix.yaml"
 
@@ -70,7 +71,7 @@ def load(path: Path) -> LoadedMatrix:
             f"{path} cannot be read: {reason}.",
             "Name a matrix.yaml with --matrix, or leave it out to use the shipped one.",
         ) from None
-    defaults_path = Path(str(resources.files("harness"))) / "resources" / "defaults.yaml"
+    defaults_path = _RESOURCES / "defaults.yaml"
     defaults = _parse(defaults_path.read_bytes(), defaults_path)[0]
     user, root = _parse(raw, path)
     try:

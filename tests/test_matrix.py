@@ -15,6 +15,7 @@ import pytest
 
 pytestmark = [pytest.mark.cores, pytest.mark.webgpu]
 
+COMMAND = [sys.executable, "-m", "harness", "run", "--plugin", "webgpu"]
 CORES = [
     "1.24.4",
     "1.25.0",
@@ -47,7 +48,7 @@ def run_folder(
 ) -> Path:
     folder = tmp_path_factory.mktemp("run") / "folder"
     ended = subprocess.run(
-        [sys.executable, "-m", "harness", "run", "--output", str(folder)],
+        [*COMMAND, "--output", str(folder)],
         env=dict(host_environment),
         capture_output=True,
         text=True,

@@ -12,6 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from harness.artifacts.bundled import reference_library
 from harness.artifacts.cache import Cache, hash_file
 from harness.artifacts.index import (
     Listing,
@@ -147,13 +148,14 @@ def resolve_plugin(
 def _of_entry(name: str, entry: PluginEntry, base: Path, around: _Around) -> _Found:
     if entry.requirement is not None:
         return _of_requirement(Requirement(entry.requirement), around)
-    path = base / Path(entry.path or "").expanduser()
+    path = reference_library() if entry.bundled else base / Path(entry.path or "").expanduser()
     try:
         found = _of_path(path, around)
     except PluginError as error:
         raise PluginError(f'The plugin "{name}": {error.message}', error.hint) from None
     version = entry.version or found.version
-    return _Found(found.name, version, found.library, found.sha256, found.source)
+    source = f"bundled {path}" if entry.bundled else found.source
+    return _Found(found.name, version, found.library, found.sha256, source)
 
 
 def _bare(text: str, matrix: Matrix, around: _Around) -> _Found:

@@ -71,13 +71,15 @@ def test_a_load_remembers_the_path_and_the_hash_of_the_bytes(file: Path) -> None
 
 def test_the_shipped_matrix_says_what_it_should() -> None:
     matrix = load(SHIPPED).matrix
+    assert matrix.plugin == "reference"
+    assert matrix.plugins["reference"].bundled
     entry = matrix.plugins["webgpu"]
-    assert matrix.plugin == "webgpu"
     assert entry.requirement == "onnxruntime-ep-webgpu==0.4.0"
     assert entry.options.capture == {"enableGraphCapture": "1"}
     assert entry.options.cpu_nodes is not None
     assert entry.options.cpu_nodes.separator == "\n"
-    assert [one.outcomes for one in matrix.expectations[:3]] == [("rejected",), (), ()]
+    (rejection,) = (one for one in matrix.expectations if one.outcomes == ("rejected",))
+    assert (rejection.plugin, rejection.core) == ("webgpu", "==1.26.0")
 
 
 def test_the_rejection_of_1_26_0_is_told_by_the_defaults_from_its_message(file: Path) -> None:
@@ -325,7 +327,7 @@ def test_a_key_without_a_value_is_said_to_be_empty(file: Path, key: str) -> None
             "plugins:\n  policy:\n    path: x\n    ep_nam: E",
             (
                 'F:4: unknown key "ep_nam" in plugins.policy; perhaps you meant "ep_name"? Known '
-                "here: device, environment, ep_name, no_device, options, path, policy, "
+                "here: bundled, device, environment, ep_name, no_device, options, path, policy, "
                 "registration_name, requirement, version."
             ),
         ),
@@ -486,10 +488,37 @@ WRONG: list[tuple[str, str]] = [
     ("cores: {releases: '>1'}", "F:1: cores: should be a list, not a mapping."),
     ("cores: ['>1']", 'F:1: cores[0]: should be a mapping of keys to values, not ">1".'),
     ("cores: [{path: ''}]", "F:1: cores[0].path: should not be empty."),
-    ("plugins: {a: {}}", "F:1: plugins.a: a plugin has either a requirement or a path."),
+    (
+        "plugins: {a: {}}",
+        (
+            "F:1: plugins.a: a plugin has exactly one of requirement, path and bundled; this one "
+            "has none."
+        ),
+    ),
+    (
+        "plugins: {a: {bundled: false}}",
+        (
+            "F:1: plugins.a: a plugin has exactly one of requirement, path and bundled; this one "
+            "has none."
+        ),
+    ),
+    (
+        "plugins: {a: {path: x, bundled: true}}",
+        (
+            "F:1: plugins.a: a plugin has exactly one of requirement, path and bundled; this one "
+            "has path and bundled."
+        ),
+    ),
+    (
+        "plugins: {a: {bundled: 1}}",
+        'F:1: plugins.a.bundled: should be true or false, not "1".',
+    ),
     (
         "plugins: {a: {path: x, requirement: y}}",
-        "F:1: plugins.a: a plugin has either a requirement or a path.",
+        (
+            "F:1: plugins.a: a plugin has exactly one of requirement, path and bundled; this one "
+            "has requirement and path."
+        ),
     ),
     (
         "plugins: {a: {requirement: 'a = 1'}}",

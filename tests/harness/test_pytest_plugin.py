@@ -17,23 +17,13 @@ from typing import Any
 import pytest
 
 from harness.artifacts.cores import Core
+from harness.host.scenario import find_scenarios
 
 TOP = Path(__file__).parents[2]
 OLDEST = "1.24.4-serialized"
 FINE = "matrix.yaml::1.24.4-serialized::rogue/fine[1]"
 SEGFAULT = "matrix.yaml::1.24.4-serialized::rogue/signal[SIGSEGV]"
 WRONG = "matrix.yaml::1.24.4-serialized::rogue/wrong"
-BUILT_IN = [
-    "allocation/dirty-bind-input",
-    "allocation/scratch-reuse",
-    "capture/replay",
-    "copy/cpu-io",
-    "copy/mixed-inputs[device-first]",
-    "copy/mixed-inputs[cpu-first]",
-    "copy/mixed-outputs[device-first]",
-    "copy/mixed-outputs[cpu-first]",
-    "copy/device-cpu-device",
-]
 # A capture that is wrong and a failure that does not happen, as a person may write them.
 WRONG_EXPECTATIONS = """
   - core: "==1.24.4"
@@ -142,7 +132,6 @@ def installed(bench: Bench, oldest: Core) -> Bench:
 
 
 cores = pytest.mark.cores
-driven = [pytest.mark.cores, pytest.mark.webgpu]
 
 
 @cores
@@ -151,7 +140,7 @@ def test_the_cells_of_the_installed_core_are_collected_in_the_order_of_the_scena
 ) -> None:
     found = [line for line in installed.collected() if "::rogue/" not in line]
 
-    assert found == [f"matrix.yaml::{OLDEST}::{name}" for name in BUILT_IN]
+    assert found == [f"matrix.yaml::{OLDEST}::{name}" for name in find_scenarios(["scenarios"])]
     assert list(installed.temporary.iterdir()) == []
 
 
@@ -159,10 +148,10 @@ def test_the_cells_of_the_installed_core_are_collected_in_the_order_of_the_scena
 @pytest.mark.parametrize(
     ("expression", "names"),
     [
-        ("cpu-io", {"copy/cpu-io"}),
-        ("copy and not mixed", {"copy/cpu-io", "copy/device-cpu-device"}),
+        ("copy/cpu-io", {"copy/cpu-io"}),
+        ("inputs and not cpu-first", {"copy/mixed-inputs[device-first]"}),
         ("mixed-inputs[cpu-first]", {"copy/mixed-inputs[cpu-first]"}),
-        ("1.24.4 and serialized and capture", {"capture/replay"}),
+        ("1.24.4 and serialized and scratch", {"allocation/scratch-reuse"}),
     ],
 )
 def test_cells_are_selected_by_parts_of_their_names(
@@ -181,32 +170,36 @@ def test_a_node_id_selects_its_cell_and_a_core_all_of_its_cells(installed: Bench
 
 @cores
 def test_several_cores_are_selected_by_a_specifier(bench: Bench) -> None:
-    found = bench.collected("--ep-core", "==1.24.4", "--ep-core", "==1.32.0", "-k", "cpu-io")
+    found = bench.collected("--ep-core", "==1.24.4", "--ep-core", "==1.32.0", "-k", "copy/cpu-io")
 
     assert found == [
         "matrix.yaml::1.24.4-serialized::copy/cpu-io",
+        "matrix.yaml::1.32.0-concurrent::copy/cpu-io",
         "matrix.yaml::1.32.0-serialized::copy/cpu-io",
     ]
 
 
 class TestDriven:
-    pytestmark = driven
+    pytestmark = cores
 
     def test_what_passes_as_expected_passes_and_leaves_nothing_behind(
         self, installed: Bench
     ) -> None:
-        ended = installed.pytest("-k", "copy or allocation or capture", "--ep-iterations", "2")
+        ended = installed.pytest("-k", "mixed-inputs or scratch", "--ep-iterations", "2")
 
         assert ended.code == 0, ended.output
-        assert re.search(r"\b9 passed, \d+ deselected", ended.output)
+        assert re.search(r"\b3 passed, \d+ deselected", ended.output)
         assert "core: 1.24.4 (installed: onnxruntime 1.24.4), serialized" in ended.output
         assert list(installed.temporary.iterdir()) == []
 
+    @pytest.mark.webgpu
     def test_an_expected_rejection_is_an_xfail_that_says_why(self, bench: Bench) -> None:
-        ended = bench.pytest("--ep-core", "1.26.0", "-k", "copy", "-rx")
+        ended = bench.pytest(
+            "--ep-plugin", "webgpu", "--ep-core", "1.26.0", "-k", "copy/cpu-io", "-rx"
+        )
 
         assert ended.code == 0, ended.output
-        assert "6 xfailed" in ended.output
+        assert "1 xfailed" in ended.output
         line = next(line for line in ended.output.splitlines() if "cpu-io" in line)
         assert line.startswith("XFAIL matrix.yaml::1.26.0-serialized::copy/cpu-io - ")
         assert "rejected (version-check)" in line
@@ -215,7 +208,7 @@ class TestDriven:
     def test_what_is_not_as_expected_fails_with_what_a_person_needs(self, installed: Bench) -> None:
         installed.expect(WRONG_EXPECTATIONS)
 
-        ended = installed.pytest("-k", "cpu-io or replay or scratch", "-rA")
+        ended = installed.pytest("-k", "copy/cpu-io or capture/replay or scratch", "-rA")
 
         assert ended.code == 1
         assert ended.outcomes == {
@@ -306,7 +299,12 @@ class TestDriven:
         folder = installed.folder / "run"
 
         ended = installed.pytest(
-            "-n2", "--ep-output", "run", "-k", "cpu-io or fine or SIGSEGV or rogue/wrong", "-rA"
+            "-n2",
+            "--ep-output",
+            "run",
+            "-k",
+            "copy/cpu-io or fine or SIGSEGV or rogue/wrong",
+            "-rA",
         )
 
         assert ended.code == 1
@@ -438,7 +436,7 @@ def test_a_matrix_elsewhere_has_node_ids_that_can_be_given_back(installed: Bench
 
     given = ["--rootdir", str(installed.folder), "--ep-matrix", str(elsewhere)]
 
-    (found,) = installed.collected(*given, "-k", "cpu-io")
+    (found,) = installed.collected(*given, "-k", "copy/cpu-io")
 
     assert found == f"{elsewhere.as_posix()}::{OLDEST}::copy/cpu-io"
     assert installed.collected(*given, found) == [found]
@@ -448,6 +446,6 @@ def test_a_matrix_elsewhere_has_node_ids_that_can_be_given_back(installed: Bench
 def test_the_shipped_matrix_serves_a_folder_without_one(installed: Bench) -> None:
     (installed.folder / "matrix.yaml").unlink()
 
-    (found,) = installed.collected("-k", "cpu-io")
+    (found,) = installed.collected("-k", "copy/cpu-io")
 
     assert found.endswith(f"matrix.yaml::{OLDEST}::copy/cpu-io")

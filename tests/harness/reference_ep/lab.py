@@ -48,12 +48,12 @@ class Lab:
     folder: Path
 
     def matrix(self) -> Path:
-        """A copy of `tests/data/reference.yaml` that names the library."""
-        text = (TOP / "tests" / "data" / "reference.yaml").read_text(encoding="utf-8")
-        assert text.count("path: libreference_ep.so") == 1
+        """A copy of the shipped `matrix.yaml` that names the library."""
+        text = (TOP / "matrix.yaml").read_text(encoding="utf-8")
+        assert text.count("bundled: true") == 1
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / "reference.yaml"
-        path.write_text(text.replace("libreference_ep.so", str(self.library)), encoding="utf-8")
+        path = self.folder / "matrix.yaml"
+        path.write_text(text.replace("bundled: true", f"path: {self.library}"), encoding="utf-8")
         return path
 
     def run(
