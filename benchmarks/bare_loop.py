@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from harness.host.blackbox import BlackBox
-from harness.host.host import Host, Options
+from harness.host.host import Host, Options, Promises
 from harness.host.lanes import Lanes
 from harness.host.scenario import find_scenarios
 from harness.native.api import NativeCallError, NoTrace, load_core
@@ -47,6 +47,7 @@ def main(core: str, plugin: str, models: str) -> None:
                         devices=[device],
                         mode="serialized",
                         iteration_count=20,
+                        promises=Promises(),
                         options=Options(
                             capture={"enableGraphCapture": "1"},
                             cpu_nodes=("forceCpuNodeNames", "\n"),

@@ -39,6 +39,7 @@ __all__ = [
     "PluginEntry",
     "Policy",
     "PolicyRule",
+    "Promises",
     "ProviderOptions",
     "Rejection",
     "ScenarioSettings",
@@ -234,6 +235,21 @@ class ProviderOptions(_Model):
     cpu_nodes: CpuNodesOption | None = Field(None, description="Forces named nodes to the CPU EP.")
 
 
+class Promises(_Model):
+    """What the plugin's makers say of its device memory. It is not held to more than this."""
+
+    zeroed_memory: bool = Field(
+        default=False, description="New memory reads as zero, whoever had it before."
+    )
+    alignment: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Every address is a multiple of so many bytes."
+    )
+    byte_addresses: bool = Field(
+        default=False,
+        description="An address plus an offset is an address within the same buffer.",
+    )
+
+
 class DeviceChoice(_Model):
     """Which of the EP devices that appear at registration is driven."""
 
@@ -376,6 +392,9 @@ class PluginEntry(_Model):
     )
     options: ProviderOptions = Field(
         ProviderOptions(), description="The provider options that the plugin documents."
+    )
+    promises: Promises = Field(
+        Promises(), description="What is said of the plugin's device memory."
     )
     no_device: NoDevice | None = Field(
         None, description="How to tell a machine without a device for the plugin, and what to do."

@@ -22,7 +22,7 @@ from pathlib import Path
 from harness.artifacts.cores import Core
 from harness.artifacts.plugins import Plugin
 from harness.artifacts.python_packages import PythonPackage
-from harness.config import DeviceChoice, ProviderOptions, Rejection
+from harness.config import DeviceChoice, Promises, ProviderOptions, Rejection
 from harness.errors import RunFolderError
 from harness.files import open_regular
 from harness.host_process import HostJob, HostRun, HostTask, run_host
@@ -84,6 +84,11 @@ class Setting:
     def options(self) -> ProviderOptions:
         """The plugin's provider options by purpose; none are known of a plugin without entry."""
         return self.plugin.entry.options if self.plugin.entry else ProviderOptions()
+
+    @property
+    def promises(self) -> Promises:
+        """What is said of the plugin's device memory; nothing of a plugin without entry."""
+        return self.plugin.entry.promises if self.plugin.entry else Promises()
 
     @property
     def no_device_messages(self) -> Sequence[str]:
@@ -340,6 +345,7 @@ class _Drive:
                 if options.cpu_nodes is None
                 else [options.cpu_nodes.option, options.cpu_nodes.separator],
             },
+            promises=setting.promises.model_dump(),
             environment=self._plan.environment,
             scenario_packages=setting.scenario_packages,
             tasks=[

@@ -68,6 +68,7 @@ class HostJob:
     mode: str
     shuffle: int | None
     options: Mapping[str, Any]
+    promises: Mapping[str, Any]
     environment: Mapping[str, str]
     scenario_packages: Sequence[str]
     tasks: Sequence[HostTask]
@@ -380,6 +381,7 @@ def _job_line(job: HostJob, token: str, blackbox: Path) -> bytes:
         "mode": job.mode,
         "shuffle": job.shuffle,
         "options": dict(job.options),
+        "promises": dict(job.promises),
         "models": str(job.models),
         "scratch": str(job.scratch),
         "tasks": [

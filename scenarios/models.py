@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from harness.host.model import Model
 
-__all__ = ["CHAIN", "MIN_CHAIN", "NEGATE", "SHAPE", "TWO_BRANCHES"]
+__all__ = [
+    "CHAIN",
+    "LARGE",
+    "LINE",
+    "MIN_CHAIN",
+    "NEGATE",
+    "NEGATE_AND_MOVE",
+    "NEGATE_LARGE",
+    "SHAPE",
+    "TWO_BRANCHES",
+]
 
 SHAPE = (3, 2)
+LINE = (6,)
+LARGE = (512, 512)
+"""A tensor of 1 MB."""
 
 _OPSET, _IR_VERSION = 17, 8
 """Old enough for every core from 1.24 and every plugin for one."""
+
+
+Build = Callable[[Model], bytes]
 
 
 def _build(model: Model, nodes: list[tuple[str, list[str], str, str]]) -> bytes:
@@ -72,6 +91,53 @@ def _min_chain(model: Model) -> bytes:
     )
 
 
+def _negate_and(op: str, constants: Mapping[str, Any], **attributes: Any) -> Build:
+    """A builder of a graph in which a kernel that only moves elements follows a Neg.
+
+    Both results are outputs of the graph, so that ORT cannot leave the second kernel out.
+    """
+
+    def build(model: Model) -> bytes:
+        from onnx import TensorProto, helper, numpy_helper
+
+        nodes = [
+            helper.make_node("Neg", ["x"], ["negated"], name="negate"),
+            helper.make_node(op, ["negated", *constants], ["y"], name="move", **attributes),
+        ]
+        graph = helper.make_graph(
+            nodes,
+            model.name,
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, model.inputs["x"])],
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+                for name, shape in model.outputs.items()
+            ],
+            [numpy_helper.from_array(value, name) for name, value in constants.items()],
+        )
+        proto = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION
+        )
+        built: bytes = proto.SerializeToString()
+        return built
+
+    return build
+
+
+def _moving(
+    name: str,
+    op: str,
+    to: tuple[int, ...] = LINE,
+    constants: Mapping[str, Any] | None = None,
+    **attributes: Any,
+) -> Model:
+    return Model(
+        f"negate-and-{name}",
+        {"x": LINE},
+        {"negated": LINE, "y": to},
+        _negate_and(op, constants or {}, **attributes),
+    )
+
+
 NEGATE = Model("negate", {"x": SHAPE}, {"y": SHAPE}, _negate)
 """y = -x."""
 
@@ -93,3 +159,15 @@ MIN_CHAIN = Model(
     _min_chain,
 )
 """y = min(min(a, b, c, d), e, f, g)."""
+
+NEGATE_LARGE = Model("negate-large", {"x": LARGE}, {"y": LARGE}, _negate)
+"""y = -x, of 1 MB each."""
+
+NEGATE_AND_MOVE = {
+    "identity": _moving("identity", "Identity"),
+    "reshape": _moving("reshape", "Reshape", SHAPE, {"shape": np.array(SHAPE, dtype=np.int64)}),
+    "transpose": _moving("transpose", "Transpose"),
+    "reduce": _moving("reduce", "ReduceSum", noop_with_empty_axes=1),
+}
+"""negated = -x, and y is the same once more, by a kernel that has nothing to compute: a Transpose
+of one dimension, a ReduceSum over none."""

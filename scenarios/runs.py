@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from harness.host.host import FLOAT32, Host, Session
+from harness.host.host import FLOAT32, EpDevice, Host, Session, UnsupportedError
 from scenarios.models import NEGATE
 from scenarios.values import values
 
-__all__ = ["negated", "where_negated"]
+__all__ = ["another_device", "negated", "rounds", "where_negated"]
+
+
+def another_device(host: Host) -> EpDevice:
+    """An EP device of the plugin beside the driven one.
+
+    Raises:
+        UnsupportedError: it offers no other.
+    """
+    for device in host.devices:
+        if device.pointer != host.device.pointer:
+            return device
+    raise UnsupportedError("a second EP device of the EP", "the plugin offers one")
+
+
+def rounds(host: Host, least: int) -> range:
+    """The rounds of one iteration, so many that all iterations together have at least so many."""
+    return range(-(-least // host.iteration_count))
 
 
 def negated(host: Host, session: Session, salt: int = 0) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from harness.host.host import Host, Options
+from harness.host.host import Host, Options, Promises
 from harness.host.mapped import mapped_files
 from harness.host.record import Recording
 from harness.native.api import Api
@@ -53,6 +53,7 @@ class BareHost(Recording):
     api: Api
     mode: Literal["serialized", "concurrent"]
     options: Options
+    promises: Promises
     models: Path
     scratch: Path
     scope: Scope
@@ -117,6 +118,7 @@ class BareHost(Recording):
             devices=[d for d in registration.devices if d.ep_name == device.ep_name],
             mode=self.mode,
             options=self.options,
+            promises=self.promises,
             models=self.models,
             scratch=self.scratch,
             scope=scope or self.scope,

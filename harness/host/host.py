@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from harness.host.model import Model
 from harness.host.record import Recording, UnsupportedError
+from harness.host.resident import resident_bytes
 from harness.native.allocators import shared_allocator, statistics
 from harness.native.api import Api, NativeCallError
 from harness.native.environments import EpDevice
@@ -30,14 +31,19 @@ from harness.native.tensors import (
     cpu_tensor,
     create_stream,
     device_tensor,
+    foreign_memory,
     part_of,
 )
 
 __all__ = [
     "CPU",
     "FLOAT32",
+    "EpDevice",
+    "Handle",
     "Host",
+    "NativeCallError",
     "Options",
+    "Promises",
     "Session",
     "Tensor",
     "UnsupportedError",
@@ -89,6 +95,15 @@ class Options:
         return options
 
 
+@dataclass(frozen=True)
+class Promises:
+    """What is said of the plugin's device memory; see `harness.config.Promises`."""
+
+    zeroed_memory: bool = False
+    alignment: int | None = None
+    byte_addresses: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Host(Recording):
     """One core and one plugin, for one scenario.
@@ -105,6 +120,7 @@ class Host(Recording):
     """All EP devices of that EP, the driven one among them."""
     mode: Literal["serialized", "concurrent"]
     options: Options
+    promises: Promises
     models: Path
     """Cache of built models."""
     scratch: Path
@@ -156,8 +172,29 @@ class Host(Recording):
             UnsupportedError: the EP device offers no device memory.
             NativeCallError: the session has no allocator for it.
         """
-        memory = self._device_memory(self.device)
+        memory = self._device_memory(session.devices[0])
         return session.allocator(memory)
+
+    def promised(self, what: str) -> int:
+        """What the plugin's entry in matrix.yaml promises of its device memory.
+
+        Args:
+            what: the name of a promise, as `zeroed_memory`.
+
+        Raises:
+            UnsupportedError: it promises nothing of the kind.
+        """
+        promise: int | None = getattr(self.promises, what)
+        if not promise:
+            raise UnsupportedError(
+                f"device memory with {what.replace('_', ' ')}",
+                f"this plugin promises none: promises.{what} in its entry of matrix.yaml",
+            )
+        return promise
+
+    def resident_bytes(self) -> int:
+        """How much memory of this process is in use now."""
+        return resident_bytes()
 
     def shared_allocator(self, device: EpDevice | None = None) -> Handle:
         """The environment's allocator for the plugin's device memory, which the core owns.
@@ -185,15 +222,15 @@ class Host(Recording):
             raise UnsupportedError("an allocator's statistics", "AllocatorGetStats gives none")
         return found
 
-    def stream(self) -> Handle:
-        """A sync stream of the EP device, for copies in an order of their own.
+    def stream(self, device: EpDevice | None = None) -> Handle:
+        """A sync stream of an EP device, the driven one if none is named: an order of its own.
 
         Raises:
             UnsupportedError: the EP device has no streams.
             NativeCallError: it could not make one.
         """
         try:
-            return create_stream(self.api, self.scope, self.device.pointer)
+            return create_stream(self.api, self.scope, (device or self.device).pointer)
         except NativeCallError as error:
             if error.code != "NOT_IMPLEMENTED":
                 raise
@@ -218,13 +255,24 @@ class Host(Recording):
         copy_tensors(self.api, self.env, sources, destinations, stream)
 
     def part(self, tensor: Tensor, first: int, shape: Sequence[int]) -> Tensor:
-        """A tensor over a part of a device tensor's memory, from an element of it on."""
+        """A tensor over a part of a device tensor's memory, from an element of it on.
+
+        Raises:
+            UnsupportedError: an address of this plugin cannot be reckoned with.
+        """
+        self.promised("byte_addresses")
         memory = self._device_memory(self.device)
         return part_of(self.api, self.scope, memory, tensor, first, shape)
 
     def address(self, tensor: Tensor) -> int:
         """Where a tensor's data lies, on its own device."""
         return address_of(self.api, tensor)
+
+    def foreign_tensor(self, array: Array) -> Tensor:
+        """A tensor that is said to be on a device that nobody drives, and lies over an array."""
+        with Scope() as scope:
+            foreign = cpu_tensor(self.api, self.scope, foreign_memory(self.api, scope), array)
+        return replace(foreign, array=None)
 
     def device_tensor(self, allocator: Handle, array: Array) -> Tensor:
         """A device tensor that holds a copy of an array."""
@@ -249,7 +297,7 @@ class Host(Recording):
         if tensor.array is not None:
             return tensor.array.copy()
         # Filled beforehand, so that a transfer that copies nothing cannot seem right.
-        array = np.full(tensor.shape, -77, dtype=tensor.dtype)
+        array = np.full(tensor.shape, np.array(-77).astype(tensor.dtype))
         destination = self.cpu_tensor(array)
         copy_tensors(self.api, self.env, [tensor], [destination])
         destination.release()
@@ -287,7 +335,9 @@ class Host(Recording):
         """The events of a session's profile, which ends it, or of one Run of a profiled twin."""
         if session.profiled:
             return _events(session.end_profiling())
-        twin = self._session(model, session.provider_options, profile=True, device=None)
+        twin = self._session(
+            model, session.provider_options, profile=True, device=session.devices[0]
+        )
         feeds = {
             name: self.cpu_tensor(np.ones(shape, dtype=np.float32))
             for name, shape in model.inputs.items()

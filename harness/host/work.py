@@ -19,7 +19,7 @@ from typing import Any
 from harness.host.bare import BareHost
 from harness.host.blackbox import BlackBox
 from harness.host.channel import Channel, log_to
-from harness.host.host import Host, Options
+from harness.host.host import Host, Options, Promises
 from harness.host.lanes import Lanes
 from harness.host.mapped import mapped_files
 from harness.host.python import PythonHost
@@ -302,6 +302,7 @@ def _given(
             capture=options["capture"],
             cpu_nodes=None if options["cpu_nodes"] is None else tuple(options["cpu_nodes"]),
         ),
+        "promises": Promises(**job["promises"]),
         "models": Path(job["models"]),
         "scratch": Path(job["scratch"]),
     }

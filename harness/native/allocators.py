@@ -14,6 +14,7 @@ from harness.native.handles import Handle
 __all__ = ["create_shared_allocator", "shared_allocator", "statistics"]
 
 _DEVICE_ALLOCATOR, _DEFAULT_DEVICE_MEMORY = 0, 0
+_STATISTICS_SINCE = 23
 
 
 def shared_allocator(api: Api, env: Handle, device: EpDevice) -> Handle | None:
@@ -63,6 +64,10 @@ def statistics(api: Api, allocator: Handle) -> Mapping[str, str]:
     Raises:
         NativeCallError: ORT or the plugin refused.
     """
+    # An allocator may leave the function out, and the cores up to 1.32 call it without a look.
+    own = allocator.pointer
+    if own.version < _STATISTICS_SINCE or own.GetStats == ffi.NULL:
+        return {}
     pairs = api.get("AllocatorGetStats", "OrtKeyValuePairs **", allocator.pointer)
     try:
         return dict(api.pairs(pairs))

@@ -29,6 +29,7 @@ typedef struct OrtKernelInfo OrtKernelInfo;
 typedef struct OrtKeyValuePairs OrtKeyValuePairs;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
 typedef struct OrtNode OrtNode;
+typedef struct OrtOpAttr OrtOpAttr;
 typedef struct OrtRunOptions OrtRunOptions;
 typedef struct OrtSession OrtSession;
 typedef struct OrtSessionOptions OrtSessionOptions;
@@ -37,6 +38,18 @@ typedef struct OrtSyncStream OrtSyncStream;
 typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
 typedef struct OrtValue OrtValue;
 typedef struct OrtValueInfo OrtValueInfo;
+
+/* An allocator is an object of its maker's; ORT calls it through these members. */
+struct OrtAllocator {
+    uint32_t version;
+    void *(*Alloc)(OrtAllocator *self, size_t bytes);
+    void (*Free)(OrtAllocator *self, void *buffer);
+    const OrtMemoryInfo *(*Info)(const OrtAllocator *self);
+    void *(*Reserve)(OrtAllocator *self, size_t bytes);
+    OrtStatus *(*GetStats)(const OrtAllocator *self, OrtKeyValuePairs **statistics);
+    void *(*AllocOnStream)(OrtAllocator *self, size_t bytes, OrtSyncStream *stream);
+    OrtStatus *(*Shrink)(OrtAllocator *self); /* level 25 */
+};
 
 typedef struct OrtApi {
     OrtStatus *(*CreateStatus)(int code, const char *message);
@@ -336,7 +349,8 @@ typedef struct OrtApi {
     void *ShapeInferContext_GetAttribute;
     void *ShapeInferContext_SetOutputTypeShape;
     void *SetSymbolicDimensions;
-    void *ReadOpAttr;
+    OrtStatus *(*ReadOpAttr)(
+        const OrtOpAttr *attribute, int type, void *data, size_t room, size_t *bytes);
     void *SetDeterministicCompute;
     void *KernelContext_ParallelFor;
     void *SessionOptionsAppendExecutionProvider_OpenVINO_V2;
@@ -428,7 +442,7 @@ typedef struct OrtApi {
     OrtStatus *(*Node_GetOperatorType)(const OrtNode *node, const char **type);
     void *Node_GetDomain;
     void *Node_GetSinceVersion;
-    void *Node_GetNumInputs;
+    OrtStatus *(*Node_GetNumInputs)(const OrtNode *node, size_t *count);
     void *Node_GetInputs;
     void *Node_GetNumOutputs;
     void *Node_GetOutputs;
@@ -436,7 +450,8 @@ typedef struct OrtApi {
     void *Node_GetImplicitInputs;
     void *Node_GetNumAttributes;
     void *Node_GetAttributes;
-    void *Node_GetAttributeByName;
+    OrtStatus *(*Node_GetAttributeByName)(
+        const OrtNode *node, const char *name, const OrtOpAttr **attribute);
     void *OpAttr_GetTensorAttributeAsOrtValue;
     void *OpAttr_GetType;
     void *OpAttr_GetName;
@@ -504,7 +519,7 @@ typedef struct OrtApi {
     void *EpAssignedNode_GetDomain;
     OrtStatus *(*EpAssignedNode_GetOperatorType)(
         const OrtEpAssignedNode *node, const char **type);
-    void *RunOptionsSetSyncStream;
+    void (*RunOptionsSetSyncStream)(OrtRunOptions *options, OrtSyncStream *stream);
     void *GetTensorElementTypeAndShapeDataReference;
 
     /* level 25, from slot 415 */

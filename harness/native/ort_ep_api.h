@@ -20,18 +20,6 @@ typedef struct OrtMemoryDevice OrtMemoryDevice;
 typedef struct OrtSyncNotificationImpl OrtSyncNotificationImpl;
 typedef struct OrtSyncStreamImpl OrtSyncStreamImpl;
 
-/* An allocator is an object of its maker's; ORT calls it through these members. */
-struct OrtAllocator {
-    uint32_t version;
-    void *(*Alloc)(OrtAllocator *self, size_t bytes);
-    void (*Free)(OrtAllocator *self, void *buffer);
-    const OrtMemoryInfo *(*Info)(const OrtAllocator *self);
-    void *(*Reserve)(OrtAllocator *self, size_t bytes);
-    OrtStatus *(*GetStats)(const OrtAllocator *self, OrtKeyValuePairs **statistics);
-    void *(*AllocOnStream)(OrtAllocator *self, size_t bytes, OrtSyncStream *stream);
-    OrtStatus *(*Shrink)(OrtAllocator *self); /* level 25 */
-};
-
 struct OrtDataTransferImpl {
     uint32_t ort_version_supported;
     void (*Release)(OrtDataTransferImpl *self);

@@ -31,6 +31,7 @@ class Session:
     api: Api
     scope: Scope
     handle: Handle
+    devices: Sequence[EpDevice]
     provider_options: Mapping[str, str]
     profiled: bool
 
@@ -39,6 +40,7 @@ class Session:
         feeds: Mapping[str, Tensor],
         fetches: Mapping[str, Tensor | np.dtype[Any]],
         graph: int | None = None,
+        stream: Handle | None = None,
     ) -> dict[str, Tensor]:
         """One Run, with feeds and fetches in the order of the mappings.
 
@@ -47,6 +49,7 @@ class Session:
             fetches: output names to preallocated tensors, or to the element type of a CPU tensor
                 that ORT is to allocate.
             graph: which graph is captured or replayed, -1 for neither; nothing is said without.
+            stream: a sync stream that takes the place of the session's own on its device.
 
         Returns:
             The fetched tensors by name.
@@ -60,7 +63,7 @@ class Session:
             "OrtValue *[]",
             [f.handle.pointer if isinstance(f, Tensor) else ffi.NULL for f in fetches.values()],
         )
-        with _run_options(self.api, graph) as options:
+        with _run_options(self.api, graph, stream) as options:
             self.api.call(
                 "Run",
                 self.handle.pointer,
@@ -183,11 +186,13 @@ class IoBinding:
 
 
 @contextmanager
-def _run_options(api: Api, graph: int | None) -> Iterator[Any]:
+def _run_options(api: Api, graph: int | None, stream: Handle | None = None) -> Iterator[Any]:
     options = api.get("CreateRunOptions", "OrtRunOptions **")
     try:
         if graph is not None:
             api.call("AddRunConfigEntry", options, _GRAPH_ID, str(graph).encode())
+        if stream is not None:
+            api.plain("RunOptionsSetSyncStream", options, stream.pointer)
         yield options
     finally:
         api.plain("ReleaseRunOptions", options)
@@ -256,6 +261,7 @@ def create_session(
         api,
         scope,
         scope.own(Handle("session", session, lambda s: api.plain("ReleaseSession", s))),
+        tuple(devices),
         dict(provider_options),
         profiled=profile_prefix is not None,
     )

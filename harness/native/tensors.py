@@ -27,6 +27,7 @@ __all__ = [
     "cpu_tensor",
     "create_stream",
     "device_tensor",
+    "foreign_memory",
     "part_of",
     "shape_of",
 ]
@@ -34,6 +35,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 _DEVICE_ALLOCATOR, _DEFAULT_MEMORY = 0, 0
+_NPU, _NO_VENDOR, _DEFAULT_ALIGNMENT = 3, 0x7ABE, 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,22 @@ class Tensor:
 def cpu_memory(api: Api, scope: Scope) -> Handle:
     """The memory info of plain CPU memory."""
     memory = api.get("CreateCpuMemoryInfo", "OrtMemoryInfo **", _DEVICE_ALLOCATOR, _DEFAULT_MEMORY)
+    return scope.own(Handle("memory info", memory, lambda m: api.plain("ReleaseMemoryInfo", m)))
+
+
+def foreign_memory(api: Api, scope: Scope) -> Handle:
+    """The memory info of an NPU of a vendor that there is not. From API level 23."""
+    memory = api.get(
+        "CreateMemoryInfo_V2",
+        "OrtMemoryInfo **",
+        b"Foreign",
+        _NPU,
+        _NO_VENDOR,
+        0,
+        _DEFAULT_MEMORY,
+        _DEFAULT_ALIGNMENT,
+        _DEVICE_ALLOCATOR,
+    )
     return scope.own(Handle("memory info", memory, lambda m: api.plain("ReleaseMemoryInfo", m)))
 
 

@@ -87,6 +87,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runner:
             mode="serialized",
             shuffle=None,
             options={"always": {}, "capture": None, "cpu_nodes": None},
+            promises={},
             environment={**os.environ, **(environment or {})},
             scenario_packages=["scenarios"],
             tasks=[

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness.host.blackbox import BlackBox, read_blackbox
-from harness.host.host import Host, Options, UnsupportedError, kernel_runs
+from harness.host.host import Host, Options, Promises, UnsupportedError, kernel_runs
 from harness.host.lanes import Lanes
 from harness.host.record import run_scenario
 from harness.native.api import MissingApiLevelError, NativeCallError
@@ -36,6 +36,7 @@ def host(tmp_path: Path) -> Host:
         mode="serialized",
         iteration_count=3,
         options=Options(),
+        promises=Promises(),
         models=tmp_path,
         scratch=tmp_path,
         scope=Scope(),

@@ -88,6 +88,13 @@ Buffer* Device::live_twin(std::size_t capacity) {
   return nullptr;
 }
 
+// The live buffer behind another one; that one itself if it is the last.
+Buffer* Device::live_neighbour(Buffer* buffer) {
+  for (auto next = buffers_.upper_bound(buffer->address); next != buffers_.end(); ++next)
+    if (next->second->size != 0) return next->second.get();
+  return buffer;
+}
+
 void Device::free(const void* address) {
   if (planted(Fault::leak_an_allocation)) return;
   if (planted(Fault::wrong_alignment)) address = static_cast<const std::byte*>(address) - 4;
@@ -96,6 +103,7 @@ void Device::free(const void* address) {
   if (found == buffers_.end() || found->second->size == 0)
     throw Failure(Code::invalid_argument, "not the start of a live device buffer");
   Buffer* buffer = found->second.get();
+  if (planted(Fault::free_takes_neighbour)) buffer = live_neighbour(buffer);
   if (buffer->shares != 0) {
     buffer->shares -= 1;
     return;
@@ -141,10 +149,23 @@ void Device::clear(const Region& region) {
 void Device::upload(const Region& to, const void* from) {
   if (planted(Fault::lost_update) && upload_in_progress()) return;
   if (!planted(Fault::upload_overtakes_clear)) settle(to, nullptr);
+  if (planted(Fault::upload_awaits_readback)) {
+    const auto* first = static_cast<const std::byte*>(from);
+    const std::lock_guard<std::mutex> guard(lock_);
+    put_off_.push_back([to, staged = std::vector<std::byte>(first, first + to.bytes)] {
+      std::memcpy(to.content(), staged.data(), staged.size());
+    });
+    return;
+  }
   std::memcpy(to.content(), from, to.bytes);
 }
 
 void Device::download(void* to, const Region& from) {
+  if (planted(Fault::upload_awaits_readback)) {
+    const std::lock_guard<std::mutex> guard(lock_);
+    for (const auto& upload : put_off_) upload();
+    put_off_.clear();
+  }
   if (!planted(Fault::run_end_without_submit)) settle(from, nullptr);
   std::memcpy(to, from.content(), from.bytes);
 }

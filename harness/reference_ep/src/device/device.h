@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -76,6 +77,7 @@ class Device {
 
  private:
   Buffer* live_twin(std::size_t capacity);
+  Buffer* live_neighbour(Buffer* buffer);
   Buffer* from_pool(std::size_t capacity, const Recording* recording);
 
   mutable std::mutex lock_;
@@ -85,6 +87,7 @@ class Device {
   MemoryStatistics statistics_;
   Contract contract_;
   std::shared_ptr<Recording> recording_of_all_;
+  std::vector<std::function<void()>> put_off_;
 };
 
 }  // namespace reference

@@ -11,16 +11,26 @@ namespace reference {
   FAULT(upload_overtakes_clear, "upload-overtakes-clear")                \
   FAULT(batch_second_dropped, "batch-second-dropped")                    \
   FAULT(batch_swapped, "batch-swapped")                                  \
+  FAULT(batch_leaves_stream, "batch-leaves-stream")                      \
   FAULT(stream_ignored, "stream-ignored")                                \
+  FAULT(stream_reversed, "stream-reversed")                              \
   FAULT(part_of_the_bytes, "part-of-the-bytes")                          \
+  FAULT(odd_bytes_dropped, "odd-bytes-dropped")                          \
+  FAULT(size_of_float, "size-of-float")                                  \
+  FAULT(large_copy_cut, "large-copy-cut")                                \
   FAULT(success_without_copy, "success-without-copy")                    \
   FAULT(stale_readback, "stale-readback")                                \
   FAULT(offset_ignored, "offset-ignored")                                \
   FAULT(undersized_aborts, "undersized-aborts")                          \
   FAULT(undersized_accepted, "undersized-accepted")                      \
   FAULT(overlap_aborts, "overlap-aborts")                                \
+  FAULT(overlap_accepted, "overlap-accepted")                            \
+  FAULT(copies_anywhere, "copies-anywhere")                              \
   FAULT(upload_reads_late, "upload-reads-late")                          \
+  FAULT(upload_awaits_readback, "upload-awaits-readback")                \
   FAULT(device_copy_dropped, "device-copy-dropped")                      \
+  FAULT(moves_at_once, "moves-at-once")                                  \
+  FAULT(empty_run_spoils, "empty-run-spoils")                            \
   /* allocation */                                                       \
   FAULT(reuse_not_cleared, "reuse-not-cleared")                          \
   FAULT(half_cleared, "half-cleared")                                    \
@@ -28,6 +38,8 @@ namespace reference {
   FAULT(two_on_one_buffer, "two-on-one-buffer")                          \
   FAULT(scratch_freed_early, "scratch-freed-early")                      \
   FAULT(freed_before_submit, "freed-before-submit")                      \
+  FAULT(free_takes_neighbour, "free-takes-neighbour")                    \
+  FAULT(others_not_awaited, "others-not-awaited")                        \
   FAULT(environment_not_cleared, "environment-not-cleared")              \
   FAULT(leak_an_allocation, "leak-an-allocation")                        \
   FAULT(leak_a_session, "leak-a-session")                                \
@@ -36,6 +48,7 @@ namespace reference {
   FAULT(garbage_statistics, "garbage-statistics")                        \
   FAULT(wrong_memory_info, "wrong-memory-info")                          \
   FAULT(second_device_evicts, "second-device-evicts")                    \
+  FAULT(release_ends_others, "release-ends-others")                      \
   /* capture */                                                          \
   FAULT(replay_of_captured_input, "replay-of-captured-input")            \
   FAULT(replay_does_nothing, "replay-does-nothing")                      \

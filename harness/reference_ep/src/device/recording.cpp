@@ -57,6 +57,7 @@ Recording::~Recording() {
 }
 
 void Recording::settle(const Command& command) {
+  if (planted(Fault::others_not_awaited)) return;
   // Before our own lock: two recordings that wait for each other's memory must not hold theirs.
   for (const Operand& operand : command.operands) device_.settle(operand.region, this);
 }
@@ -98,6 +99,7 @@ void Recording::submit() {
   }
   const std::lock_guard<std::mutex> guard(lock_);
   resolve_run();
+  if (reversed_) std::reverse(commands_.begin(), commands_.end());
   for (const Command& command : commands_) command.execute();
   for (const Command& command : late_) command.execute();
   late_.clear();

@@ -66,9 +66,11 @@ class Recording : public std::enable_shared_from_this<Recording> {
   // Keeps the graph if the run was complete, and submits.
   void end_capture(bool complete);
 
-  // For faults alone: a clear that is executed after everything else; a new start that forgets
-  // what was recorded; a graph that goes to the commands with the fault that is planted.
+  // For faults alone: a clear that is executed after everything else; every submission from now
+  // on in reverse order; a new start that forgets what was recorded; a graph that goes to the
+  // commands with the fault that is planted.
   void record_late(const Region& region);
+  void submit_reversed() { reversed_ = true; }
   void forget();
   void submit_carelessly();
 
@@ -94,6 +96,7 @@ class Recording : public std::enable_shared_from_this<Recording> {
   std::map<int, Graph> graphs_;
   Run run_ = Run::plain;
   int run_id_ = 0;
+  bool reversed_ = false;
   Graph late_;
   Graph unsubmitted_;
   std::map<int, Graph> restored_;  // by graph: what puts the input of its capture back

@@ -1,5 +1,6 @@
 #include "host/allocator.h"
 
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,9 @@ namespace reference {
 
 namespace {
 
+// How many allocators were released, for a fault.
+std::atomic<unsigned> releases{0};
+
 struct Allocator : OrtAllocator {
   Host host;
   const OrtMemoryInfo* memory = nullptr;
@@ -17,11 +21,13 @@ struct Allocator : OrtAllocator {
   std::shared_ptr<Session> session;
   unsigned asked = 0;
   bool evicted = false;
+  unsigned released_before = releases;
 
   std::uint64_t session_id() const { return session == nullptr ? 0 : session->id(); }
 
   void* allocate(std::size_t bytes) {
     if (bytes == 0 || evicted) return nullptr;
+    if (planted(Fault::release_ends_others) && released_before != releases) return nullptr;
     const InProgress operation(device->contract(), Operation::allocate, session_id());
     if (planted(Fault::null_without_status) && session != nullptr && ++asked % 7 == 0)
       return nullptr;
@@ -131,6 +137,9 @@ void pass_for_cpu_memory(const Host& host, OrtAllocator& allocator) {
 
 void evict(OrtAllocator& allocator) { ours(&allocator)->evicted = true; }
 
-void release_allocator(OrtAllocator* allocator) { delete ours(allocator); }
+void release_allocator(OrtAllocator* allocator) {
+  releases += 1;
+  delete ours(allocator);
+}
 
 }  // namespace reference

@@ -125,13 +125,31 @@ void Ep::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& support) {
     const bool for_cpu = declined_by_fault(type) || (options_.cpu_nodes.count(node_name) != 0 &&
                                                      !planted(Fault::cpu_nodes_ignored));
     const OrtKernelDef* definition = nullptr;
-    if (!for_cpu) host().check(ep_api.EpGraphSupportInfo_LookUpKernel(&support, node, &definition));
+    if (!for_cpu && can_do(*node, type))
+      host().check(ep_api.EpGraphSupportInfo_LookUpKernel(&support, node, &definition));
     if (definition == nullptr) {
       refuse_for_capture("node " + std::string(node_name) + " (" + type + ") on another EP");
       continue;
     }
     host().check(ep_api.EpGraphSupportInfo_AddSingleNode(&support, node));
   }
+}
+
+// Whether a kernel that is there for a node's operator and types can do what the node asks for.
+bool Ep::can_do(const OrtNode& node, const std::string& type) const {
+  if (type != "ReduceSum") return true;
+  // Only the one that sums over nothing: no axes, and told that this means none.
+  const OrtApi& api = *host().api;
+  std::size_t inputs = 0;
+  host().check(api.Node_GetNumInputs(&node, &inputs));
+  const OrtOpAttr* attribute = nullptr;
+  OrtStatus* status = api.Node_GetAttributeByName(&node, "noop_with_empty_axes", &attribute);
+  if (status != nullptr) api.ReleaseStatus(status);
+  if (inputs != 1 || status != nullptr || attribute == nullptr) return false;
+  std::int64_t noop = 0;
+  std::size_t bytes = 0;
+  host().check(api.ReadOpAttr(attribute, attribute_int, &noop, sizeof noop, &bytes));
+  return noop != 0;
 }
 
 void Ep::note_outputs(const OrtGraph& graph) {
@@ -189,6 +207,7 @@ void Ep::end_run() {
   } else if (!planted(Fault::run_end_without_submit)) {
     session_->recording().submit();
   }
+  if (planted(Fault::empty_run_spoils) && kernels_run_ == 0 && kernels_ != 0) spoiled_ = true;
   if (run_) contract().end(*run_);
   run_.reset();
   if (planted(Fault::sessions_deadlock)) release_both_queues(session_->id());

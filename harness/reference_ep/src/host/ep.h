@@ -37,6 +37,8 @@ class Ep : public OrtEp {
   bool is_graph_output(const std::string& name) const { return graph_outputs_.count(name) != 0; }
   void kernel_created() { kernels_ += 1; }
   void kernel_ran() { kernels_run_ += 1; }
+  // For a fault: a run that executed nothing has spoiled all later ones.
+  bool spoiled() const { return spoiled_; }
   // A run is being captured, so that nothing may pass through the host.
   bool capturing() const { return capturing_; }
 
@@ -61,6 +63,7 @@ class Ep : public OrtEp {
   static OrtStatus* release_captured_graph(OrtEp* self, int graph_id);
 
   void claim(const OrtGraph& graph, OrtEpGraphSupportInfo& support);
+  bool can_do(const OrtNode& node, const std::string& type) const;
   bool declined_by_fault(const std::string& type) const;
   void note_outputs(const OrtGraph& graph);
   void refuse_for_capture(const std::string& what) const;
@@ -79,6 +82,7 @@ class Ep : public OrtEp {
   int kernels_ = 0;
   int kernels_run_ = 0;
   bool capturing_ = false;
+  bool spoiled_ = false;
 };
 
 }  // namespace reference

@@ -8,6 +8,7 @@
 #include "host/hostile.h"
 #include "host/modes.h"
 #include "host/ort.h"
+#include "host/shared_device.h"
 
 #if defined(_WIN32)
 #define REFERENCE_EXPORT extern "C" __declspec(dllexport)
@@ -40,7 +41,8 @@ REFERENCE_EXPORT OrtStatus* CreateEpFactories(const char* registration_name, con
     return host.guarded([&] {
       const Mode mode = decide_mode(host.version, std::getenv(override_variable));
       if (capacity == 0) throw Failure(Code::invalid_argument, "no room for a factory");
-      factories[0] = std::make_unique<Factory>(host, mode).release();
+      const std::size_t devices = device_count(std::getenv(devices_variable));
+      factories[0] = std::make_unique<Factory>(host, mode, devices).release();
       *count = 1;
     });
   } catch (const Failure& failure) {

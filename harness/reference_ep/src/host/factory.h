@@ -1,7 +1,9 @@
-// The factory: the EP device that this plugin offers, and what it makes for ORT.
+// The factory: the EP devices that this plugin offers, and what it makes for ORT.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "host/ep.h"
 #include "host/modes.h"
@@ -11,7 +13,7 @@ namespace reference {
 
 class Factory : public OrtEpFactory {
  public:
-  Factory(const Host& host, Mode mode);
+  Factory(const Host& host, Mode mode, std::size_t devices);
   ~Factory();
   Factory(const Factory&) = delete;
   Factory& operator=(const Factory&) = delete;
@@ -38,15 +40,15 @@ class Factory : public OrtEpFactory {
   static OrtStatus* create_sync_stream(OrtEpFactory* self, const OrtMemoryDevice* device,
                                        const OrtKeyValuePairs* options, OrtSyncStreamImpl** stream);
 
-  OrtMemoryInfo* make_memory(std::int32_t id) const;
-  OrtEpDevice* offer(const OrtHardwareDevice& hardware, const OrtMemoryInfo* memory);
+  OrtMemoryInfo* make_memory(std::size_t number) const;
+  OrtEpDevice* offer(const OrtHardwareDevice& hardware, std::size_t number);
+  const Shared& shared_of(const OrtMemoryDevice& memory) const;
 
-  Shared shared_;
+  Host host_;
   Mode mode_;
-  OrtMemoryInfo* memory_ = nullptr;
-  // For a fault alone.
-  OrtMemoryInfo* second_memory_ = nullptr;
-  OrtAllocator* allocator_ = nullptr;
+  std::vector<OrtMemoryInfo*> memories_;  // by the number of the device
+  std::vector<Shared> shared_;            // likewise
+  OrtAllocator* first_ = nullptr;         // for a fault alone
 };
 
 }  // namespace reference

@@ -131,6 +131,7 @@ Operand Call::written(const Tensor& tensor, std::size_t output) const {
 
 void Call::record(const std::string& detail, std::vector<Operand> operands,
                   std::function<void(const std::vector<Region>&)> work) {
+  if (kernel_.ep().spoiled()) return;
   session().recording().record(
       Command{kernel_.program() + " " + detail, std::move(operands), std::move(work)});
 }

@@ -169,6 +169,10 @@ void minimum(Call& call) {
 
 void move(Call& call, const Tensor& x, const Tensor& y) {
   if (x.bytes == 0 || x.address == y.address) return;  // ORT may give input and output one place
+  if (planted(Fault::moves_at_once)) {
+    std::memcpy(y.region.content(), x.region.content(), y.bytes);
+    return;
+  }
   call.record(described(x.type.shape), {{x.region}, call.written(y, 0)},
               [](const std::vector<Region>& at) {
                 std::memcpy(at[1].content(), at[0].content(), at[1].bytes);
@@ -179,6 +183,9 @@ void identity(Call& call) {
   const Tensor x = call.input(0);
   move(call, x, call.output(0, x.type.shape));
 }
+
+// The EP takes only those that sum over nothing.
+void reduce_sum(Call& call) { identity(call); }
 
 void reshape(Call& call) {
   const Tensor x = call.input(0);
@@ -214,6 +221,7 @@ void transpose(Call& call) {
     steps.push_back(step);
   }
   const Tensor y = call.output(0, out);
+  if (in.size() < 2) return move(call, x, y);
   if (x.bytes == 0) return;
   call.record(described(in) + described(permutation), {{x.region}, call.written(y, 0)},
               [out, steps, size = size_of(x.type.element_type)](const std::vector<Region>& at) {
@@ -267,6 +275,7 @@ const std::vector<Operator>& operators() {
         {"Identity", {14, 16, 19, 21, 23, 24, 25}, {"V"}, true, identity},
         {"Reshape", {5, 13, 14, 19, 21, 23, 24, 25}, {"T"}, true, reshape},
         {"Transpose", {1, 13, 21, 23, 24, 25}, {"T"}, true, transpose},
+        {"ReduceSum", {13}, {"T"}, false, reduce_sum},
         {"MemcpyFromHost", {1}, {"T"}, true, from_host},
         {"MemcpyToHost", {1}, {"T"}, true, to_host},
     };

@@ -27,6 +27,7 @@ constexpr int allocator_type_device = 0;
 constexpr int mem_type_cpu_input = -2;
 constexpr int mem_type_cpu_output = -1;
 constexpr int element_float32 = 1;
+constexpr int attribute_int = 1;
 
 constexpr std::uint32_t newest_level = 28;  // what this plugin was written for
 constexpr std::uint32_t oldest_level = 24;
