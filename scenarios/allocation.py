@@ -149,8 +149,8 @@ def _lie_apart(host: Host, tensors: Sequence[Tensor]) -> None:
 )
 def zeroed(host: Host, allocators: Allocators) -> None:
     """A buffer is filled and released, and one of that size asked for again, several at once."""
-    host.promised("zeroed_memory")
     session = host.session(NEGATE)
+    host.promised("zeroed_memory")
     allocator = allocators(host, session)
     for i in host.iterations():
         for size in _BYTES:
@@ -171,8 +171,8 @@ def zeroed(host: Host, allocators: Allocators) -> None:
 )
 def alignment(host: Host, allocators: Allocators) -> None:
     """Buffers of sizes that are no multiple of it, several at once."""
-    promised = host.promised("alignment")
     session = host.session(NEGATE)
+    promised = host.promised("alignment")
     allocator = allocators(host, session)
     for i in host.iterations():
         sizes = [size + i for size in _BYTES]
@@ -389,8 +389,9 @@ def session_leak(host: Host, gauge: _Gauge) -> None:
 )
 def devices_side_by_side(host: Host) -> None:
     """The shared allocators of two EP devices in turn, and a session on each."""
+    first = host.session(NEGATE)
     devices = [host.device, another_device(host)]
-    sessions = [host.session(NEGATE, device=device) for device in devices]
+    sessions = [first, host.session(NEGATE, device=devices[1])]
     allocators = [host.shared_allocator(device) for device in devices]
     for i in host.iterations():
         inputs = [host.device_tensor(one, values(i, salt=n)) for n, one in enumerate(allocators)]
