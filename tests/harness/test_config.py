@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.config import CoreSource, ExpectedCapture, Matrix
+from harness.config import CoreSource, ExpectedCapture, Matrix, Promises
 from harness.errors import ConfigError
 from harness.matrix_file import LoadedMatrix, find_matrix, load
 from harness.schemas import matrix_schema
@@ -80,6 +80,19 @@ def test_the_shipped_matrix_says_what_it_should() -> None:
     assert entry.options.cpu_nodes.separator == "\n"
     (rejection,) = (one for one in matrix.expectations if one.outcomes == ("rejected",))
     assert (rejection.plugin, rejection.core) == ("webgpu", "==1.26.0")
+    assert entry.promises == Promises()
+
+
+def test_a_plugin_is_held_to_what_is_promised_and_to_no_more(file: Path) -> None:
+    said = "plugins: {a: {path: x, promises: {alignment: 64}}}"
+
+    promises = read(file, said).plugins["a"].promises
+
+    assert promises == Promises(alignment=64)
+    assert not promises.zeroed_memory
+    assert not promises.byte_addresses
+    with pytest.raises(ConfigError, match="alignment"):
+        read(file, "plugins: {a: {path: x, promises: {alignment: 0}}}")
 
 
 def test_the_rejection_of_1_26_0_is_told_by_the_defaults_from_its_message(file: Path) -> None:
@@ -327,8 +340,8 @@ def test_a_key_without_a_value_is_said_to_be_empty(file: Path, key: str) -> None
             "plugins:\n  policy:\n    path: x\n    ep_nam: E",
             (
                 'F:4: unknown key "ep_nam" in plugins.policy; perhaps you meant "ep_name"? Known '
-                "here: bundled, device, environment, ep_name, no_device, options, path, policy, "
-                "registration_name, requirement, version."
+    assert entry.promises == Promises()
+    assert [one.outcomes for one in matrix.expectations[:3]] == [("rejected",), (), ()]
             ),
         ),
         (

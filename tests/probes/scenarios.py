@@ -10,25 +10,19 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
-import psutil
 
-from harness.host.host import FLOAT32, Host, Session, Tensor, UnsupportedError
+from harness.host.host import FLOAT32, Host, Session, UnsupportedError
 from harness.host.scenario import scenario
 from harness.native.api import NativeCallError, ffi
-from harness.native.handles import Handle, Scope
+from harness.native.handles import Scope
 from harness.native.sessions import IoBinding
-from harness.native.tensors import copy_tensors, device_tensor
 from scenarios.models import NEGATE, SHAPE
 from scenarios.values import values, zeros
 from tests.probes.models import ABS_NEGATE, ADD_ONE_TO, BRANCH, MOVES, WIDE, WIDE_SHAPE
-
-ALIGNMENT = 256
 
 
 def placed(host: Host, session: Session) -> None:
@@ -44,11 +38,6 @@ def plain_run(host: Host, session: Session, salt: int = 0) -> None:
     feed.release()
 
 
-def address(host: Host, tensor: Tensor) -> int:
-    data = host.api.get("GetTensorMutableData", "void **", tensor.handle.pointer)
-    return int(ffi.cast("uintptr_t", data))
-
-
 def truth(host: Host, what: str, holds: bool) -> None:
     host.check(what, np.array(1), np.array(int(holds)))
 
@@ -60,38 +49,6 @@ def refused(host: Host, what: str, action: Callable[[], object], words: str) -> 
         truth(host, f"{what} is refused with a reason ({error.message})", words in error.message)
     else:
         truth(host, f"{what} is refused", holds=False)
-
-
-def on_stream(host: Host, stream: Any, source: Tensor, destination: Tensor) -> None:
-    host.api.call(
-        "CopyTensors",
-        host.env.pointer,
-        [source.handle.pointer],
-        [destination.handle.pointer],
-        stream,
-        1,
-    )
-
-
-def new_stream(host: Host) -> Any:
-    stream = host.api.get(
-        "CreateSyncStreamForEpDevice", "OrtSyncStream **", host.device.pointer, ffi.NULL
-    )
-    host.scope.own(Handle("stream", stream, lambda s: host.api.plain("ReleaseSyncStream", s)))
-    return stream
-
-
-def environment_allocator(host: Host) -> Any:
-    return host.api.get(
-        "GetSharedAllocator", "OrtAllocator **", host.env.pointer, host.device.memory
-    )
-
-
-def statistics(host: Host) -> dict[str, str]:
-    pairs = host.api.get("AllocatorGetStats", "OrtKeyValuePairs **", environment_allocator(host))
-    found = dict(host.api.pairs(pairs))
-    host.api.plain("ReleaseKeyValuePairs", pairs)
-    return found
 
 
 @scenario("probe/moves", why="A kernel that moves elements, or broadcasts, puts them wrong.")
@@ -106,179 +63,6 @@ def moves(host: Host) -> None:
         session,
         dict.fromkeys(["turn", "line_up", "subtract", "square"], host.ep_name),
     )
-
-
-@scenario("probe/stream", why="Copies on a stream lose their order or their content.")
-def stream(host: Host) -> None:
-    session = host.session(NEGATE)
-    allocator = host.device_allocator(session)
-    queue = new_stream(host)
-    for i in host.iterations():
-        one, other = (host.empty_device_tensor(allocator, SHAPE) for _ in range(2))
-        source = host.cpu_tensor(values(i))
-        on_stream(host, queue, source, one)
-        assert source.array is not None
-        source.array[:] = -1
-        on_stream(host, queue, one, other)
-        host.check("through a stream, read without", values(i), host.read(other))
-        back = host.cpu_tensor(np.full(SHAPE, -77, dtype=np.float32))
-        on_stream(host, queue, one, back)
-        host.check("read on the stream", values(i), host.read(back))
-        for tensor in (one, other, source, back):
-            tensor.release()
-    plain_run(host, session)
-    placed(host, session)
-
-
-@scenario("probe/freed-before-submit", why="A buffer is reused while commands for it wait.")
-def freed_before_submit(host: Host) -> None:
-    session = host.session(NEGATE)
-    queue = new_stream(host)
-    allocator = environment_allocator(host)
-    for i in host.iterations():
-        first = device_tensor(host.api, host.scope, allocator, SHAPE, FLOAT32)
-        on_stream(host, queue, host.cpu_tensor(values(i)), first)
-        first.release()
-        second = device_tensor(host.api, host.scope, allocator, SHAPE, FLOAT32)
-        host.write(second, values(i, salt=1))
-        third = device_tensor(host.api, host.scope, allocator, SHAPE, FLOAT32)
-        on_stream(host, queue, host.cpu_tensor(zeros()), third)
-        host.read(third)
-        host.check("the second owner's content", values(i, salt=1), host.read(second))
-        second.release()
-        third.release()
-    placed(host, session)
-
-
-@scenario("probe/batch", why="A batch loses or swaps a copy.")
-def batch(host: Host) -> None:
-    session = host.session(NEGATE)
-    allocator = host.device_allocator(session)
-    for i in host.iterations():
-        sources = [host.cpu_tensor(values(i, salt=n)) for n in range(3)]
-        there = [host.empty_device_tensor(allocator, SHAPE) for _ in sources]
-        back = [host.cpu_tensor(zeros()) for _ in sources]
-        copy_tensors(host.api, host.env, sources, there)
-        for n, tensor in enumerate(there):
-            host.check(f"there, {n}", values(i, salt=n), host.read(tensor))
-        copy_tensors(host.api, host.env, there, back)
-        for n, tensor in enumerate(back):
-            host.check(f"there and back, {n}", values(i, salt=n), host.read(tensor))
-    placed(host, session)
-
-
-@scenario("probe/undersized", why="An undersized destination is no error, or is fatal.")
-def undersized(host: Host) -> None:
-    session = host.session(NEGATE)
-    allocator = host.device_allocator(session)
-    for i in host.iterations():
-        small = host.device_tensor(allocator, np.zeros((2,), dtype=np.float32))
-        large = host.cpu_tensor(values(i))
-        refused(
-            host,
-            "an undersized destination",
-            partial(copy_tensors, host.api, host.env, [large], [small]),
-            "8 bytes",
-        )
-        host.check("what it held", np.zeros((2,), dtype=np.float32), host.read(small))
-        plain_run(host, session)
-    placed(host, session)
-
-
-@scenario("probe/overlap", why="Overlapping source and destination are no error, or are fatal.")
-def overlap(host: Host) -> None:
-    session = host.session(NEGATE)
-    allocator = host.device_allocator(session)
-    for _ in host.iterations():
-        whole = host.device_tensor(allocator, np.arange(8, dtype=np.float32))
-        start = address(host, whole)
-
-        def part(offset: int, start: int = start) -> Tensor:
-            value = host.api.get(
-                "CreateTensorWithDataAsOrtValue",
-                "OrtValue **",
-                host.device.memory,
-                ffi.cast("void *", start + offset),
-                16,
-                [4],
-                1,
-                1,
-            )
-            handle = Handle("part", value, lambda v: host.api.plain("ReleaseValue", v))
-            return Tensor(host.scope.own(handle), (4,), FLOAT32)
-
-        refused(
-            host,
-            "an overlap",
-            partial(copy_tensors, host.api, host.env, [part(0)], [part(8)]),
-            "overlap",
-        )
-        copy_tensors(host.api, host.env, [part(0)], [part(16)])
-        host.check("its halves", np.array([0, 1, 2, 3] * 2, dtype=np.float32), host.read(whole))
-    placed(host, session)
-
-
-@scenario("probe/cleared", why="New memory holds what its last owner left.")
-def cleared(host: Host) -> None:
-    session = host.session(NEGATE)
-    allocators = {
-        "session": host.device_allocator(session).pointer,
-        "environment": environment_allocator(host),
-    }
-    for i in host.iterations():
-        for name, allocator in allocators.items():
-            for round_ in range(3):
-                tensor = device_tensor(host.api, host.scope, allocator, SHAPE, FLOAT32)
-                host.check(f"new memory of the {name}, {round_}", zeros(), host.read(tensor))
-                start = address(host, tensor)
-                truth(host, f"an address of {start:#x} is aligned", start % ALIGNMENT == 0)
-                host.write(tensor, values(i))
-                tensor.release()
-    placed(host, session)
-
-
-@scenario("probe/two-owners", why="Two live tensors share memory.")
-def two_owners(host: Host) -> None:
-    session = host.session(NEGATE)
-    allocator = host.device_allocator(session)
-    for i in host.iterations():
-        tensors = [host.device_tensor(allocator, values(i, salt=n)) for n in range(4)]
-        for n, tensor in enumerate(tensors):
-            host.check(f"tensor {n}", values(i, salt=n), host.read(tensor))
-            tensor.release()
-    placed(host, session)
-
-
-@scenario("probe/statistics", why="The allocator's statistics do not add up, or memory is lost.")
-def counts(host: Host) -> None:
-    session = host.session(NEGATE)
-    for _ in host.iterations():
-        before = statistics(host)
-        tensor = device_tensor(host.api, host.scope, environment_allocator(host), (1024,), FLOAT32)
-        during = statistics(host)
-        tensor.release()
-        after = statistics(host)
-        for key, more in (("InUse", 4096), ("NumAllocs", 1), ("TotalAllocated", 4096)):
-            host.check(
-                f"{key} while it lives",
-                np.array(int(before[key]) + more),
-                np.array(int(during[key])),
-            )
-        host.check("InUse after", np.array(int(before["InUse"])), np.array(int(after["InUse"])))
-    placed(host, session)
-
-
-@scenario("probe/session-memory", why="A session keeps memory after its release.")
-def session_memory(host: Host) -> None:
-    session = host.session(NEGATE)
-    for _ in host.iterations():
-        before = int(statistics(host)["reference.live_buffers"])
-        passing = host.session(NEGATE)
-        plain_run(host, passing)
-        passing.release()
-        after = int(statistics(host)["reference.live_buffers"])
-        host.check("live buffers", np.array(before), np.array(after))
-    placed(host, session)
 
 
 class Captured:
@@ -494,23 +278,6 @@ def run_in_threads(host: Host) -> None:
     host.placed(WIDE, sessions[0], {"negate": host.ep_name})
 
 
-@scenario("probe/after-an-error", why="An error of one call spoils the next.")
-def after_an_error(host: Host) -> None:
-    session = host.session(NEGATE)
-    allocator = host.device_allocator(session)
-    small = host.device_tensor(allocator, np.zeros((2,), dtype=np.float32))
-    for i in host.iterations():
-        large = host.cpu_tensor(values(i))
-        refused(
-            host,
-            "an undersized destination",
-            partial(copy_tensors, host.api, host.env, [large], [small]),
-            "8 bytes",
-        )
-        plain_run(host, session)
-    placed(host, session)
-
-
 @scenario("probe/second-registration", why="A library can be registered only once in a process.")
 def second_registration(host: Host) -> None:
     from harness.host.mapped import mapped_files
@@ -579,25 +346,4 @@ def process_state(host: Host) -> None:
         plain_run(host, session)
         after = state()
         truth(host, f"{before} became {after}", before == after)
-    placed(host, session)
-
-
-@scenario("probe/steady", why="Each run needs more memory or more time than the one before.")
-def steady(host: Host) -> None:
-    session = host.session(NEGATE)
-    for _ in range(10):
-        plain_run(host, session)
-    # Of now, not the most ever: that is inherited from whoever started this process.
-    before = psutil.Process().memory_info().rss
-    times = []
-    for _ in host.iterations():
-        began = time.perf_counter()
-        plain_run(host, session)
-        times.append(time.perf_counter() - began)
-    grown = psutil.Process().memory_info().rss - before
-    truth(host, f"grew by {grown >> 10} KiB", grown < 16 << 20)
-    if len(times) >= 10:
-        # Medians, since a busy machine may hold up any one run.
-        first, last = median(times[:5]), median(times[-5:])
-        truth(host, f"took {first:.4f} then {last:.4f} s", last - first < 0.1)
     placed(host, session)

@@ -7,9 +7,19 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from harness.host.model import Model
-from scenarios.models import CHAIN, MIN_CHAIN, NEGATE, SHAPE, TWO_BRANCHES
+from scenarios.models import (
+    CHAIN,
+    LARGE,
+    MIN_CHAIN,
+    NEGATE,
+    NEGATE_AND_MOVE,
+    NEGATE_LARGE,
+    SHAPE,
+    TWO_BRANCHES,
+)
 
 MODELS = [NEGATE, TWO_BRANCHES, CHAIN, MIN_CHAIN]
+OF_OTHER_SHAPES = [NEGATE_LARGE, *NEGATE_AND_MOVE.values()]
 
 
 def array(*values: float) -> npt.NDArray[np.float32]:
@@ -23,7 +33,7 @@ def computed(model: Model, **feeds: npt.NDArray[np.float32]) -> dict[str, npt.ND
     )
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", [*MODELS, *OF_OTHER_SHAPES], ids=lambda model: model.name)
 def test_a_model_is_valid_and_is_what_it_says(model: Model) -> None:
     proto = onnx.load_from_string(model.build(model))
     onnx.checker.check_model(proto, full_check=True)
@@ -37,20 +47,22 @@ def test_a_model_is_valid_and_is_what_it_says(model: Model) -> None:
     assert shapes(proto.graph.input) == dict(model.inputs)
     assert shapes(proto.graph.output) == dict(model.outputs)
     assert {one.type.tensor_type.elem_type for one in proto.graph.input} == {1}
-    assert set(model.inputs.values()) == set(model.outputs.values()) == {(3, 2)}
+    if model in MODELS:
+        assert set(model.inputs.values()) == set(model.outputs.values()) == {(3, 2)}
     assert len({node.name for node in proto.graph.node}) == len(proto.graph.node)
     # The oldest core of the matrix must read it.
     assert proto.ir_version <= 11
     assert [one.version <= 24 for one in proto.opset_import] == [True]
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", [*MODELS, *OF_OTHER_SHAPES], ids=lambda model: model.name)
 def test_a_model_is_built_the_same_each_time(model: Model) -> None:
     assert model.build(model) == model.build(model)
 
 
 def test_the_models_have_names_that_differ() -> None:
-    assert len({model.name for model in MODELS}) == len(MODELS)
+    models = [*MODELS, *OF_OTHER_SHAPES]
+    assert len({model.name for model in models}) == len(models)
 
 
 def test_negate_negates() -> None:
@@ -93,3 +105,32 @@ def test_the_nodes_of_the_chain_stand_in_a_row() -> None:
     ]
     for before, after in zip(proto.graph.node, proto.graph.node[1:], strict=False):
         assert before.output[0] in after.input
+
+
+def test_the_large_one_negates_a_megabyte() -> None:
+    x = np.arange(512 * 512, dtype=np.float32).reshape(LARGE)
+    (y,) = computed(NEGATE_LARGE, x=x).values()
+
+    assert (y + x == 0).all()
+    assert y.nbytes == 2**20
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "expected"),
+    [
+        ("identity", "Identity", [-1, -2, -3, -4, -5, -6]),
+        ("reshape", "Reshape", [[-1, -2], [-3, -4], [-5, -6]]),
+        ("transpose", "Transpose", [-1, -2, -3, -4, -5, -6]),
+        ("reduce", "ReduceSum", [-1, -2, -3, -4, -5, -6]),
+    ],
+)
+def test_what_follows_the_negation_only_moves(
+    name: str, op: str, expected: list[float] | list[list[float]]
+) -> None:
+    model = NEGATE_AND_MOVE[name]
+    found = computed(model, x=np.arange(1, 7, dtype=np.float32))
+
+    assert found["negated"].tolist() == [-1, -2, -3, -4, -5, -6]
+    assert found["y"].tolist() == expected
+    nodes = onnx.load_from_string(model.build(model)).graph.node
+    assert [(node.name, node.op_type) for node in nodes] == [("negate", "Neg"), ("move", op)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scenarios.allocation import _inputs
-from scenarios.values import values, zeros
+from scenarios.values import patterned, values, zeros
 
 ITERATIONS = 20
 
@@ -74,3 +74,33 @@ def test_every_input_decides_an_element_in_some_iteration() -> None:
     }
 
     assert deciding == set("abcdefg")
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "float16", "int8", "int64", "uint8", "uint16", "bool"]
+)
+def test_a_pattern_has_the_shape_and_type_that_were_asked_for(dtype: str) -> None:
+    array = patterned((5, 7), 3, dtype)
+
+    assert (array.shape, array.dtype.name) == ((5, 7), dtype)
+
+
+def test_a_pattern_counts_to_250_and_begins_elsewhere_each_time() -> None:
+    assert patterned((252,), 0, np.uint8)[[0, 1, 249, 250, 251]].tolist() == [1, 2, 250, 1, 2]
+    assert patterned((3,), 1, np.uint8).tolist() == [38, 39, 40]
+    assert patterned((3,), 0, np.uint8, salt=1).tolist() == [102, 103, 104]
+    assert patterned((4,), 0, np.bool_).tolist() == [True, False, True, False]
+    assert patterned((0,), 0).size == 0
+
+
+def test_no_pattern_is_that_of_another_iteration_or_neighbour() -> None:
+    first = [int(patterned((1,), i, np.uint8, salt=n)[0]) for i in range(20) for n in (0, 1)]
+
+    assert len(set(first)) == len(first)
+
+
+def test_a_pattern_that_is_moved_by_a_page_or_a_row_is_another_one() -> None:
+    array = patterned((65_537,), 0, np.uint8)
+
+    for moved in (1, 4, 16, 64, 256, 4096, 65_536):
+        assert (array[moved:] != array[:-moved]).any()

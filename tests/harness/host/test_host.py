@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from harness.host.blackbox import BlackBox, read_blackbox
-from harness.host.host import Host, Options, Promises, UnsupportedError, kernel_runs
+from harness.host.host import (
+    FLOAT32,
+    Host,
+    Options,
+    Promises,
+    Session,
+    Tensor,
+    UnsupportedError,
+    kernel_runs,
+)
 from harness.host.lanes import Lanes
 from harness.host.record import run_scenario
 from harness.native.api import MissingApiLevelError, NativeCallError
@@ -254,8 +263,38 @@ def test_a_plugin_that_cannot_be_asked_for_something_lacks_it(host: Host) -> Non
         host.session(NEGATE, capture=True)
     with pytest.raises(UnsupportedError, match="forces nodes to the CPU"):
         host.session(NEGATE, cpu_nodes=["negate"])
+    session = Session(host.api, host.scope, host.env, [host.device], {}, profiled=False)
     with pytest.raises(UnsupportedError, match="device memory"):
-        host.device_allocator(None)  # type: ignore[arg-type] # it is not looked at
+        host.device_allocator(session)
+
+
+def test_what_is_not_promised_is_lacking(host: Host) -> None:
+    promising = replace(host, promises=Promises(zeroed_memory=True, alignment=64))
+
+    assert promising.promised("zeroed_memory") == 1
+    assert promising.promised("alignment") == 64
+    with pytest.raises(UnsupportedError, match=r"byte addresses: .* promises\.byte_addresses"):
+        promising.promised("byte_addresses")
+    for what in ("zeroed_memory", "alignment", "byte_addresses"):
+        with pytest.raises(UnsupportedError, match=what):
+            host.promised(what)
+
+
+def test_a_part_of_a_buffer_needs_addresses_that_can_be_reckoned_with(host: Host) -> None:
+    tensor = Tensor(host.env, (4,), FLOAT32)
+
+    with pytest.raises(UnsupportedError, match="byte_addresses"):
+        host.part(tensor, 0, (2,))
+
+
+def test_memory_in_use_is_that_of_now(host: Host) -> None:
+    before = host.resident_bytes()
+    taken = np.ones(64 << 20, dtype=np.uint8)
+    during = host.resident_bytes()
+    del taken
+
+    assert during - before > 60 << 20
+    assert host.resident_bytes() < during - (60 << 20)
 
 
 def test_kernel_runs_are_the_kernel_events_of_the_node() -> None:

@@ -85,6 +85,8 @@ class Lab:
             environment=user,
             user_environment=environment or {},
         )
+        # The policy's mode of each core; the one that the override forces comes after it.
+        plans = tuple({plan.core: plan for plan in reversed(plans)}.values())[::-1]
         seen: list[Observation] = []
         folder = self.folder / "run"
         folder.mkdir(exist_ok=True)

@@ -34,7 +34,7 @@ Region Device::allocate(std::size_t bytes, const Recording* recording) {
   if (bytes > Device::capacity) return {};
   const std::lock_guard<std::mutex> guard(lock_);
   const std::size_t size = rounded(planted(Fault::wrong_alignment) ? bytes + 4 : bytes);
-  Buffer* buffer = planted(Fault::two_on_one_buffer) ? live_twin(size) : nullptr;
+  Buffer* buffer = planted(Fault::two_on_one_buffer) ? live_twin(size, bytes) : nullptr;
   if (buffer != nullptr) return Region{buffer, 0, bytes};
   buffer = from_pool(size, recording);
   if (buffer == nullptr) {
@@ -77,12 +77,13 @@ Buffer* Device::from_pool(std::size_t capacity, const Recording* recording) {
 }
 
 // A live buffer of the same size, for a second owner: every second allocation.
-Buffer* Device::live_twin(std::size_t capacity) {
+Buffer* Device::live_twin(std::size_t capacity, std::size_t bytes) {
   static std::atomic<unsigned> asked{0};
   if (++asked % 2 != 0) return nullptr;
   for (const auto& [address, buffer] : buffers_) {
     if (buffer->size == 0 || buffer->capacity != capacity) continue;
     buffer->shares += 1;
+    buffer->size = std::max(buffer->size, bytes);
     return buffer.get();
   }
   return nullptr;

@@ -76,7 +76,7 @@ class Device {
   bool upload_in_progress();
 
  private:
-  Buffer* live_twin(std::size_t capacity);
+  Buffer* live_twin(std::size_t capacity, std::size_t bytes);
   Buffer* live_neighbour(Buffer* buffer);
   Buffer* from_pool(std::size_t capacity, const Recording* recording);
 
