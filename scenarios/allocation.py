@@ -322,7 +322,7 @@ def _in_use(host: Host) -> int:
 
 _GAUGES = {
     # The process's own allocators come to a plateau by steps.
-    "process": _Gauge(lambda host: host.resident_bytes(), 5 * 2**20),
+    "process": _Gauge(lambda host: host.resident_bytes(), 4 * 2**20),
     "statistics": _Gauge(_in_use, 0),
 }
 _ROUNDS = 20

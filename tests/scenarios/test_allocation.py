@@ -36,7 +36,7 @@ class Checks:
         ([100 * MB] * 15 + [130 * MB, 170 * MB, 130 * MB, 130 * MB, 101 * MB], True),
         ([100 * MB] * 7 + [140 * MB] + [110 * MB] * 12, True),
         # A step that stays, of what an allocator keeps for later.
-        ([100 * MB] * 10 + [105 * MB] * 10, True),
+        ([100 * MB] * 10 + [104 * MB] * 10, True),
         # One megabyte a round is the least that is looked for.
         ([(100 + n) * MB for n in range(20)], False),
         ([(100 + 8 * n) * MB for n in range(20)], False),
