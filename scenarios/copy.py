@@ -369,7 +369,7 @@ def large(host: Host) -> None:
     session = host.session(NEGATE)
     allocator = host.device_allocator(session)
     for i in host.iterations():
-        array = patterned((2**24 if i == 0 else 2**18 + 1023 * i,), i)
+        array = patterned((2**26 if i == 0 else 2**20 + 4093 * i,), i, np.uint8)
         tensor = host.device_tensor(allocator, array)
         host.check(f"{array.nbytes} bytes", array, host.read(tensor))
         tensor.release()

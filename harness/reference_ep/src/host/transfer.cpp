@@ -93,6 +93,8 @@ struct Transfer : OrtDataTransferImpl {
     }
     copy.to.region.bytes = copy.from.bytes;
     if (stream != nullptr) copy.session = &session_of(host, stream);
+    if (copy.session != nullptr && &copy.session->device() != &copy.device())
+      throw Failure(Code::invalid_argument, "the stream is of another device");
     return copy;
   }
 
