@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from harness import __version__
 from harness.errors import HarnessError, InputError
@@ -208,13 +209,51 @@ def command_line() -> None:
 @command_line.command()
 @_SELECTION
 @_EXECUTION
-def run(jobs: int | None, output: Path | None, **selection: Any) -> int:
+@click.option(
+    "--resume",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Complete the killed or interrupted run of a run folder. Cells that are finished there "
+    "are not repeated. Of the other options only --jobs can be given.",
+)
+@click.pass_context
+def run(
+    context: click.Context,
+    /,
+    jobs: int | None,
+    output: Path | None,
+    resume: Path | None,
+    **selection: Any,
+) -> int:
     """Run the matrix and judge every cell."""
     from harness import interface, workflow
 
+    if resume is not None:
+        _check_given_alone(context, "resume", besides="jobs")
+        return _go_on(resume.resolve(), jobs)
     planned, folder = _execute(selection, jobs, output)
     results = workflow.judge_run(folder, planned.ground.loaded)
     interface.show(results, interface.console(), folder)
+    return results.summary.exit_code
+
+
+def _go_on(folder: Path, jobs: int | None) -> int:
+    """Complete the run in a folder and show it as what it was begun as."""
+    from harness import interface, workflow
+
+    console = interface.console()
+    stop = threading.Event()
+    with interface.stop_on_signal(stop):
+        resumed = workflow.resume_run(
+            folder,
+            jobs=jobs or interface.side_by_side(),
+            watch=lambda counts: interface.watch_rest(console, counts),
+            stop=stop,
+        )
+    results = workflow.judge_run(folder, resumed.loaded)
+    if resumed.once_alone:
+        return interface.show_audit(results, console, folder)
+    interface.show(results, console, folder)
     return results.summary.exit_code
 
 
@@ -358,6 +397,22 @@ def judge(matrix: Path | None, folder: Path) -> int:
     results = workflow.judge_run(folder, workflow.prepare(matrix).loaded)
     interface.show(results, interface.console(), folder)
     return results.summary.exit_code
+
+
+def _check_given_alone(context: click.Context, name: str, *, besides: str) -> None:
+    """An option that says everything takes no others.
+
+    Raises:
+        click.UsageError: one was given besides.
+    """
+    for parameter in context.command.params:
+        given = context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
+        if given and parameter.name not in (name, besides):
+            raise click.UsageError(
+                f"{parameter.opts[0]} cannot be given with --{name}: everything but --{besides} "
+                "is taken from the run folder.",
+                context,
+            )
 
 
 def _selection(options: Mapping[str, Any]) -> Any:

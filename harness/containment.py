@@ -18,7 +18,15 @@ from typing import Any
 
 import psutil
 
-__all__ = ["TOKEN_VARIABLE", "ask_for_stacks", "end_tree", "exit_name", "start"]
+__all__ = [
+    "TOKEN_VARIABLE",
+    "apart",
+    "ask_for_stacks",
+    "end_marked",
+    "end_tree",
+    "exit_name",
+    "start",
+]
 
 TOKEN_VARIABLE = "ORT_EP_MATRIX_HOST"  # noqa: S105 - the name of a variable
 
@@ -58,11 +66,6 @@ def start(
     Raises:
         OSError: the system cannot start it.
     """
-    apart: dict[str, Any] = (
-        {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
-        if sys.platform == "win32"
-        else {"start_new_session": True}
-    )
     with errors.open("ab") as log:
         return subprocess.Popen(
             command,
@@ -71,8 +74,15 @@ def start(
             stderr=log,
             env=dict(environment),
             cwd=folder,
-            **apart,
+            **apart(),
         )
+
+
+def apart() -> dict[str, Any]:
+    """What starts a process out of the terminal's reach: it gets no Ctrl-C."""
+    if sys.platform == "win32":
+        return {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+    return {"start_new_session": True}
 
 
 def ask_for_stacks(process: subprocess.Popen[bytes]) -> None:
@@ -134,6 +144,28 @@ def end_tree(process: subprocess.Popen[bytes], token: str) -> list[str]:
             time.sleep(_POLL_S)
         doomed = set(_relatives(process.pid, token))
     return sorted(names.values())
+
+
+def end_marked(mark: str) -> int:
+    """Kill every host whose token begins with a mark, with its session and its descendants.
+
+    For one who is not the parent of those hosts, and looks after them when that was killed.
+
+    Returns:
+        How many processes were found.
+    """
+    doomed: set[psutil.Process] = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            token = process.environ().get(TOKEN_VARIABLE, "")
+            if token.startswith(mark) and _lives(process):
+                doomed.add(process)
+                doomed.update(process.children(recursive=True))
+                doomed.update(_relatives(process.pid, token))
+    for process in doomed:
+        with contextlib.suppress(psutil.Error, OSError):
+            process.kill()
+    return len(doomed)
 
 
 def _lives(process: psutil.Process) -> bool:

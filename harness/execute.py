@@ -3,20 +3,26 @@
 All scenarios of a core share a host until something dies. A death costs the scenario that was
 running: it is told of that one, and the rest goes on in a fresh host. What failed is tried again
 alone in a fresh host. What had passed in a host that then died is confirmed in a fresh one.
+
+What was recorded of the cells before, by an engine that was killed, counts as if it had been seen
+now.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import re
+import secrets
 import shutil
 import threading
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.artifacts.cores import Core
@@ -25,12 +31,14 @@ from harness.artifacts.python_packages import PythonPackage
 from harness.config import DeviceChoice, Promises, ProviderOptions, Rejection
 from harness.errors import RunFolderError
 from harness.files import open_regular
+from harness.guardian import guarded
 from harness.host_process import HostJob, HostRun, HostTask, run_host
-from harness.outcome import AskedFor, Finding, classify, needs_repeat
+from harness.outcome import AskedFor, Finding, classify, needs_repeat, settled
 from harness.plan import Cell, CorePlan
-from harness.results import Death, HostIdentity, MappedFile, Observation
+from harness.remaining import Remaining, failed_in_setup, remaining
+from harness.results import Death, HostIdentity, MappedFile, Observation, ScenarioReport
 
-__all__ = ["Progress", "Setting", "execute", "quiet"]
+__all__ = ["Progress", "Setting", "execute", "quiet", "unfinished"]
 
 _LOG_TAIL_BYTES = 4_000
 _LOG_KEPT_BYTES = 1_000_000
@@ -102,7 +110,36 @@ class Setting:
         return self.plugin.entry.device if self.plugin.entry else DeviceChoice()
 
 
-def execute(plans: Sequence[CorePlan], cores: Sequence[Core], setting: Setting, jobs: int) -> None:
+def unfinished(
+    plans: Sequence[CorePlan],
+    cores: Sequence[Core],
+    setting: Setting,
+    before: Sequence[Observation],
+) -> list[CorePlan]:
+    """The plans with the cells alone that something is still to be tried of.
+
+    Args:
+        plans: the cells, core by core.
+        cores: the cores of the plans.
+        setting: what all hosts have in common.
+        before: what was recorded of the cells.
+    """
+    by_id = {core.id: core for core in cores}
+    left = []
+    for plan in plans:
+        drive = _Drive(plan, by_id[plan.core], setting, before)
+        if drive.cells:
+            left.append(replace(plan, cells=drive.cells))
+    return left
+
+
+def execute(
+    plans: Sequence[CorePlan],
+    cores: Sequence[Core],
+    setting: Setting,
+    jobs: int,
+    before: Sequence[Observation] = (),
+) -> None:
     """Run all cells, cores side by side; everything that is seen is recorded at once.
 
     Args:
@@ -110,11 +147,17 @@ def execute(plans: Sequence[CorePlan], cores: Sequence[Core], setting: Setting, 
         cores: the cores of the plans; one that could not be had costs its own cells.
         setting: what all hosts have in common.
         jobs: how many cores are driven at the same time.
+        before: what was recorded of the cells by an engine that did not finish them.
     """
     by_id = {core.id: core for core in cores}
+    mark = f"{secrets.token_hex(8)}-"
     try:
-        with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="core") as pool:
-            futures = [pool.submit(_run_core, plan, by_id[plan.core], setting) for plan in plans]
+        with (
+            guarded(mark),
+            ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="core") as pool,
+        ):
+            drives = [_Drive(plan, by_id[plan.core], setting, before, mark) for plan in plans]
+            futures = [pool.submit(_run_core, drive) for drive in drives]
             try:
                 for future in futures:
                     future.result()
@@ -125,38 +168,40 @@ def execute(plans: Sequence[CorePlan], cores: Sequence[Core], setting: Setting, 
         shutil.rmtree(setting.hosts, ignore_errors=True)
 
 
-def _run_core(plan: CorePlan, core: Core, setting: Setting) -> None:
-    drive = _Drive(plan, core, setting)
+def _run_core(drive: _Drive) -> None:
     try:
-        _run_cells(drive, plan, core)
+        _run_cells(drive)
     except RunFolderError:
         raise
     except Exception as error:  # noqa: BLE001 - a fault of ours must not cost the other cores
         traceback.print_exc()
-        for cell in plan.cells:
+        for cell in drive.cells:
             if not drive.is_finished(cell):
                 drive.give_up(cell, f"harness-error: {type(error).__name__}: {error}")
 
 
-def _run_cells(drive: _Drive, plan: CorePlan, core: Core) -> None:
-    if core.library is None:
-        for cell in plan.cells:
-            drive.give_up(cell, f"core-unavailable: {core.error}")
+def _run_cells(drive: _Drive) -> None:
+    if drive.core.library is None:
+        for cell in drive.cells:
+            drive.give_up(cell, f"core-unavailable: {drive.core.error}")
         return
     if drive.once_alone:
-        for cell in plan.cells:
+        for cell in drive.cells:
             if cell.id in drive.host([cell]).findings:
                 drive.finish(cell)
             else:
                 drive.give_up(cell, _STOPPED)
         return
     # A host is of one kind.
-    for kind in dict.fromkeys(cell.host for cell in plan.cells):
-        _run_kind(drive, [cell for cell in plan.cells if cell.host == kind])
+    for kind in dict.fromkeys(cell.host for cell in drive.cells):
+        _run_kind(drive, [cell for cell in drive.cells if cell.host == kind])
 
 
-def _run_kind(drive: _Drive, cells: list[Cell]) -> None:
-    suspects, unconfirmed = _together(drive, cells)
+def _run_kind(drive: _Drive, cells: Sequence[Cell]) -> None:
+    seen_before = [cell for cell in cells if drive.remaining(cell) == "alone"]
+    rest = [cell for cell in cells if drive.remaining(cell) == "together"]
+    suspects, unconfirmed = _together(drive, rest)
+    suspects = [*seen_before, *suspects]
     if unconfirmed:
         seen = drive.host(unconfirmed)
         for cell in unconfirmed:
@@ -180,7 +225,7 @@ def _together(drive: _Drive, rest: list[Cell]) -> tuple[list[Cell], list[Cell]]:
     """
     suspects: list[Cell] = []
     unconfirmed: list[Cell] = []
-    setups_failed = 0
+    setups_failed = 1 if rest and all(map(drive.failed_in_setup, rest)) else 0
     while rest:
         seen = drive.host(rest)
         if seen.setup_failed:
@@ -219,13 +264,35 @@ class _Seen:
 class _Drive:
     """One core's cells on their way through host processes: attempts, names and records."""
 
-    def __init__(self, plan: CorePlan, core: Core, setting: Setting) -> None:
+    def __init__(
+        self,
+        plan: CorePlan,
+        core: Core,
+        setting: Setting,
+        before: Sequence[Observation],
+        mark: str = "",
+    ) -> None:
+        self.core = core
         self._plan = plan
-        self._core = core
         self._setting = setting
+        self._mark = mark
         self._asked = AskedFor(core.version, setting.plugin.sha256, setting.no_device_messages)
-        self._attempts = dict.fromkeys((cell.id for cell in plan.cells), 0)
-        self._failed_before: set[str] = set()
+        self._before: dict[str, list[tuple[Observation, Finding]]] = defaultdict(list)
+        mine = {cell.id for cell in plan.cells}
+        for one in settled([one for one in before if one.cell in mine]):
+            finding = classify(one, self._asked, setting.rejections)
+            self._before[one.cell].append((one, finding))
+        self.cells = tuple(cell for cell in plan.cells if self.remaining(cell) != "nothing")
+        """Of which something is still to be tried."""
+        self._attempts = {
+            cell.id: max((one.attempt for one, _ in self._before[cell.id]), default=0)
+            for cell in plan.cells
+        }
+        self._failed_before = {
+            cell
+            for cell, tried in self._before.items()
+            if any(needs_repeat(finding) for _, finding in tried)
+        }
         self._finished: set[str] = set()
         self._last: dict[str, Finding] = {}
         self._hosts = 0
@@ -234,6 +301,15 @@ class _Drive:
     def once_alone(self) -> bool:
         """Whether each cell is tried once, in a host of its own."""
         return self._setting.once_alone
+
+    def remaining(self, cell: Cell) -> Remaining:
+        """What is still to be tried of a cell by what was recorded of it before."""
+        return remaining(self._before[cell.id], once=self._setting.once_alone)
+
+    def failed_in_setup(self, cell: Cell) -> bool:
+        """Whether the last host before this drive could not be set up for a cell."""
+        tried = self._before[cell.id]
+        return bool(tried) and failed_in_setup(tried[-1][0])
 
     def host(self, cells: Sequence[Cell]) -> _Seen:
         """Run cells in a fresh host and record what was seen of those that it reached."""
@@ -250,27 +326,35 @@ class _Drive:
         for log in logs.values():
             # By us, since a host may create files with a mode that nobody can read.
             log.parent.mkdir(parents=True, exist_ok=True)
+            # What an attempt left that was cut off and not recorded is none of this one.
+            with contextlib.suppress(OSError):
+                log.unlink(missing_ok=True)
             log.touch()
         by_task = {cell.task: cell for cell in cells}
+        alone = len(cells) == 1
         run = run_host(
             job,
-            on_start=lambda scenario: self._setting.progress.started(
-                self._core.id, by_task[scenario].id
+            on_start=lambda task: self._setting.progress.started(self.core.id, by_task[task].id),
+            on_report=lambda report: self._record_early(
+                report, by_task[report.scenario], job, started, alone=alone
             ),
             stop=self._setting.stop,
         )
         duration = time.monotonic() - clock
-        findings = {}
-        for cell in cells:
-            observation = self._observe(run, cell, job, logs[cell.id], alone=len(cells) == 1)
-            if observation is None:
-                continue
-            self._attempts[cell.id] += 1
-            self._setting.record(
-                observation.model_copy(update={"started": started, "duration_s": duration})
-                if observation.report is None
-                else observation.model_copy(update={"started": started})
+        observations = [
+            (
+                cell,
+                one.model_copy(
+                    update={"started": started} | ({} if one.report else {"duration_s": duration})
+                ),
             )
+            for cell in cells
+            if (one := self._observe(run, cell, job, logs[cell.id], alone=alone)) is not None
+        ]
+        findings = {}
+        for cell, observation in observations:
+            self._attempts[cell.id] += 1
+            self._setting.record(observation)
             finding = classify(observation, self._asked, self._setting.rejections)
             if needs_repeat(self._last.get(cell.id, finding)):
                 self._failed_before.add(cell.id)
@@ -282,12 +366,34 @@ class _Drive:
             setup_failed=_setup_failed(run),
         )
 
+    def _record_early(
+        self, report: ScenarioReport, cell: Cell, job: HostJob, started: str, *, alone: bool
+    ) -> None:
+        """Record what must be repeated before the host has ended, which may take minutes.
+
+        Were it lost with the engine, a pass in a later attempt would hide it.
+        """
+        early = Observation(
+            cell=cell.id,
+            attempt=self._next_attempt(cell),
+            alone=alone,
+            host=job.name,
+            report=report,
+            clean_end=False,
+            early=True,
+            log=self._log(cell).relative_to(self._setting.folder).as_posix(),
+            started=started,
+            duration_s=report.duration_s,
+        )
+        if needs_repeat(classify(early, self._asked, self._setting.rejections)):
+            self._setting.record(early)
+
     def finish(self, cell: Cell) -> None:
         """Tell that nothing more is tried of a cell."""
         self._finished.add(cell.id)
         outcome = self._last[cell.id].outcome
         flaky = outcome == "passed" and cell.id in self._failed_before
-        self._setting.progress.finished(self._core.id, cell.id, "flaky" if flaky else outcome)
+        self._setting.progress.finished(self.core.id, cell.id, "flaky" if flaky else outcome)
 
     def is_finished(self, cell: Cell) -> bool:
         """Whether nothing more is tried of a cell."""
@@ -310,21 +416,21 @@ class _Drive:
         self._setting.record(observation)
         finding = classify(observation, self._asked, self._setting.rejections)
         self._last[cell.id] = finding
-        self._setting.progress.finished(self._core.id, cell.id, finding.outcome)
+        self._setting.progress.finished(self.core.id, cell.id, finding.outcome)
 
     def _next_attempt(self, cell: Cell) -> int:
         return self._attempts[cell.id] + 1
 
     def _job(self, cells: Sequence[Cell]) -> HostJob:
         setting, plugin, device = self._setting, self._setting.plugin, self._setting.device
-        assert self._core.library is not None  # noqa: S101 - such a core has no host
+        assert self.core.library is not None  # noqa: S101 - such a core has no host
         number = f"{setting.part}-{self._hosts}" if setting.part else f"{self._hosts}"
-        core, mode = _file_name(self._core.id), self._plan.mode
+        core, mode = _file_name(self.core.id), self._plan.mode
         name = f"{core}-{mode}-{number}"
         options = setting.options
         kind = cells[0].host
-        package = setting.python_packages.get(self._core.id, _NO_PACKAGE)
-        core_file = package.core if kind == "python" and package.core else self._core.library
+        package = setting.python_packages.get(self.core.id, _NO_PACKAGE)
+        core_file = package.core if kind == "python" and package.core else self.core.library
         return HostJob(
             name=name,
             core=core_file,
@@ -356,6 +462,7 @@ class _Drive:
             models=setting.models,
             scratch=setting.hosts / name,
             log=setting.folder / "logs" / core / mode / f"host-{number}.log",
+            mark=self._mark,
         )
 
     def _log(self, cell: Cell) -> Path:

@@ -76,6 +76,8 @@ class HostJob:
     models: Path
     scratch: Path
     log: Path
+    mark: str = ""
+    """The token begins with it."""
 
 
 class Ready(BaseModel):
@@ -146,6 +148,7 @@ def run_host(
     job: HostJob,
     *,
     on_start: Callable[[str], None] = lambda scenario: None,
+    on_report: Callable[[ScenarioReport], None] = lambda report: None,
     stop: threading.Event | None = None,
 ) -> HostRun:
     """Run one host process to its end.
@@ -153,9 +156,10 @@ def run_host(
     Args:
         job: what it is to do.
         on_start: is told the scenario that has begun.
+        on_report: is given the report of one that has ended, while the host goes on.
         stop: when set, the host is ended at once.
     """
-    token = secrets.token_hex(16)
+    token = job.mark + secrets.token_hex(16)
     run = HostRun()
     blackbox = job.scratch / "blackbox"
     try:
@@ -171,7 +175,7 @@ def run_host(
     reader.start()
     how, name = "stopped", "the harness gave up"
     try:
-        how, name = _converse(process, job, token, blackbox, lines, run, on_start, stop)
+        how, name = _converse(process, job, token, blackbox, lines, run, on_start, on_report, stop)
         if how == "hang":
             # It is given up already; whatever asking does to it, it cannot change that.
             ask_for_stacks(process)
@@ -203,6 +207,7 @@ def _converse(
     lines: queue.SimpleQueue[bytes | None],
     run: HostRun,
     on_start: Callable[[str], None],
+    on_report: Callable[[ScenarioReport], None],
     stop: threading.Event | None,
 ) -> tuple[str, str]:
     """Hear everything that the host says; returns how it ended and the name of that."""
@@ -246,6 +251,7 @@ def _converse(
             on_start(run.running)
         elif phase == "ended":
             limit = job.setup_timeout_s
+            on_report(next(reversed(run.reports.values())))
         deadline = time.monotonic() + limit
     return _ended(process, run, deadline, limit, stop)
 

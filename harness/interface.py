@@ -33,6 +33,7 @@ from harness.report.audit_report import audit_text
 from harness.report.live import Progress as LiveProgress
 from harness.report.live import live_progress
 from harness.report.terminal import render
+from harness.report.wording import count
 from harness.results import Results
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "side_by_side",
     "stop_on_signal",
     "watch",
+    "watch_rest",
 ]
 
 
@@ -147,6 +149,15 @@ def stop_on_signal(stop: threading.Event) -> Iterator[None]:
 @contextlib.contextmanager
 def watch(console: Console, counts: Mapping[str, int]) -> Iterator[LiveProgress]:
     """Live progress of a run."""
+    with live_progress(console, counts) as live:
+        yield live
+
+
+@contextlib.contextmanager
+def watch_rest(console: Console, counts: Mapping[str, int]) -> Iterator[LiveProgress]:
+    """Live progress of a run that goes on, with a line on how much of it is left."""
+    cells, cores = count(sum(counts.values()), "cell"), count(len(counts), "core")
+    console.print(f"Going on: {cells} on {cores} left.", markup=False)
     with live_progress(console, counts) as live:
         yield live
 

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from harness.config import Expectation, Matrix, NoDevice, Outcome
 from harness.names import matches
-from harness.outcome import NO_DEVICE, AskedFor, Finding, classify, needs_repeat
+from harness.outcome import CUT_OFF, NO_DEVICE, AskedFor, Finding, classify, needs_repeat, settled
 from harness.plan import Cell
 from harness.results import (
     AttemptResult,
@@ -179,7 +179,7 @@ def _attempts(
 ) -> dict[str, list[_Attempt]]:
     core_of = {cell.id: cell.core for cell in case.cells}
     attempts: dict[str, list[_Attempt]] = defaultdict(list)
-    for observation in case.observations:
+    for observation in settled(case.observations):
         if observation.cell not in core_of:
             continue
         asked = AskedFor(
@@ -213,10 +213,12 @@ def _judged(
     explained: frozenset[str],
     repeat: str,
 ) -> CellResult:
-    cut_off = len(tried) > 1 and tried[-1].finding.reason == "interrupted"
+    told = list(tried)
+    while told and told[-1].finding.reason in CUT_OFF:
+        told.pop()
     # What was seen stays seen, though it could not be seen again.
-    cut_off = cut_off and needs_repeat(tried[-2].finding)
-    told = tried[:-1] if cut_off else tried
+    cut_off = len(told) < len(tried) and bool(told) and needs_repeat(told[-1].finding)
+    told = told if cut_off else list(tried)
     if not told:
         finding = Finding("not-run", "interrupted", "nothing was recorded of it")
         report = None

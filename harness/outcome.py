@@ -29,7 +29,16 @@ from packaging.version import InvalidVersion, Version
 from harness.config import Outcome, Rejection
 from harness.results import NativeError, Observation, ScenarioReport
 
-__all__ = ["NO_DEVICE", "REASONS", "AskedFor", "Finding", "classify", "needs_repeat"]
+__all__ = [
+    "CUT_OFF",
+    "NO_DEVICE",
+    "REASONS",
+    "AskedFor",
+    "Finding",
+    "classify",
+    "needs_repeat",
+    "settled",
+]
 
 NO_DEVICE = "no-ep-device"
 REASONS = frozenset(
@@ -101,6 +110,8 @@ _HINTS = {
     "unconfirmed": "Run it again.",
 }
 _SAID = "The first check that did not hold says what should be true and what was seen instead."
+CUT_OFF = ("interrupted", "unconfirmed")
+"""Reasons of an attempt that says nothing of its cell, and hides nothing that came before it."""
 _BEFORE_PLUGIN = ("start", "load")
 _EXIT_PHASES = ("teardown", "exit")
 
@@ -186,6 +197,12 @@ def _classify(
 def needs_repeat(finding: Finding) -> bool:
     """Whether a fresh host must see it again before it is believed."""
     return finding.outcome in ("failed", "crashed", "hung")
+
+
+def settled(observations: Sequence[Observation]) -> list[Observation]:
+    """The observations without those early ones that a later one of the same attempt replaces."""
+    whole = {(one.cell, one.attempt) for one in observations if not one.early}
+    return [one for one in observations if not (one.early and (one.cell, one.attempt) in whole)]
 
 
 def _death(observation: Observation) -> Finding:

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from harness.config import Matrix, Mode, PluginEntry
@@ -17,6 +18,7 @@ from harness.policy import Decision, decide, override_environment
 __all__ = [
     "Cell",
     "CorePlan",
+    "Selection",
     "WantedMode",
     "github_matrix",
     "make_plan",
@@ -58,6 +60,26 @@ class Cell:
     def task(self) -> str:
         """What a host calls it: the scenario, with the number of a later repetition."""
         return task_name(self.scenario, self.repetition)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the user asked for."""
+
+    matrix: Path | None = None
+    plugin: str | None = None
+    cores: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()
+    iterations: int | None = None
+    mode: WantedMode = "policy"
+    repeat: int = 1
+    shuffle: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it leaves nothing of the matrix out."""
+        return not self.cores and not self.scenarios and self.mode == "policy"
 
 
 @dataclass(frozen=True)

@@ -236,6 +236,7 @@ class _Recorder:
         self._written: RunRecord | None = None
         self._record: Callable[[Observation], None] | None = None
         self._failed = False
+        self._held = contextlib.ExitStack()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Record what is going to be run; the items are known here unless workers have them."""
@@ -269,12 +270,13 @@ class _Recorder:
         with contextlib.suppress(OSError):
             (run.folder / "hosts").rmdir()
         if not self._kept or self._written is None:
+            self._held.close()
             if self._temporary:
                 shutil.rmtree(run.folder, ignore_errors=True)
             return
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
         finished = self._written.run.model_copy(update={"finished": now})
-        with _giving_up():
+        with _giving_up(), self._held:
             write_record(run.folder, self._written.model_copy(update={"run": finished}))
             judge_run(run.folder, run.planned.ground.loaded)
 
@@ -288,7 +290,7 @@ class _Recorder:
         return self._record is not None and (self._failed or not self._temporary)
 
     def _begin(self, nodeids: Iterable[str]) -> None:
-        from harness.store import recorder, write_record
+        from harness.store import hold, recorder, write_record
 
         chosen = {nodeid.partition("::")[2] for nodeid in nodeids}
         cells = [
@@ -301,8 +303,9 @@ class _Recorder:
             return
         self._written = self._run.record.model_copy(update={"cells": cells})
         with _giving_up():
+            self._held.enter_context(hold(self._run.folder))
             write_record(self._run.folder, self._written)
-        self._record = recorder(self._run.folder)
+            self._record = recorder(self._run.folder)
 
 
 @contextlib.contextmanager

@@ -182,6 +182,10 @@ class Observation(_Value):
         default_factory=list, description="Processes that outlived the host, and were ended."
     )
     infra: str | None = Field(None, description="Why the harness itself could not try.")
+    early: bool = Field(
+        default=False,
+        description="Recorded while the host still ran; what was seen at its end replaces it.",
+    )
     log: str | None = None
     started: str
     duration_s: float
@@ -236,6 +240,9 @@ class CoreResult(_Value):
     sha256: str | None
     source: str
     error: str | None = Field(None, description="Why the core could not be had.")
+    package: str | None = Field(
+        None, description="The distribution of a package index that brought it."
+    )
     mode: Mode = Field(description="How it was driven; in a run of both modes, the declared one.")
     mode_rule: str = Field(description="The policy rule that decided the mode, and why.")
     declared: Mode = Field(description="The mode that the policy says, whatever was asked for.")
@@ -268,6 +275,9 @@ class RunInfo(_Value):
         None, description="The seed of the order of scenarios and iterations; none for their own."
     )
     matrix: str = Field("", description="The matrix.yaml that it was planned from.")
+    resumed: list[str] = Field(
+        default_factory=list, description="When it was gone on with after an interruption."
+    )
 
 
 class Summary(_Value):

@@ -3,29 +3,46 @@
 run.json             what was planned: run, plugin, cores, cells
 observations.jsonl   one line an attempt at a cell, appended at once
 logs/                what hosts and plugins printed
+hosts/               what hosts need for themselves, while they run
+.lock                held by the process that runs in the folder
 results.json, junit.xml, summary.md   made from these by `harness.judge`
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import re
+import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from harness.artifacts.python_packages import PythonPackage
 from harness.errors import InputError, RunFolderError
 from harness.judge import Case
-from harness.plan import Cell
+from harness.plan import Cell, Selection
+from harness.report.atomic import clear_partial_reports
 from harness.results import CoreResult, Observation, PluginResult, RunInfo
 
-__all__ = ["RunRecord", "case_of", "create_folder", "read_case", "recorder", "write_record"]
+__all__ = [
+    "RunRecord",
+    "case_of",
+    "clear_leftovers",
+    "create_folder",
+    "hold",
+    "read_case",
+    "recorder",
+    "write_record",
+]
 
-_RECORD, _OBSERVATIONS = "run.json", "observations.jsonl"
+_RECORD, _OBSERVATIONS, _HOSTS, _LOCK = "run.json", "observations.jsonl", "hosts", ".lock"
+_NEW_RECORD = f"{_RECORD}.new"
 
 
 class RunRecord(BaseModel):
@@ -43,6 +60,12 @@ class RunRecord(BaseModel):
     whole: bool
     repeat: dict[str, str]
     """Cell id to the command that repeats it."""
+    selection: Selection | None = None
+    """What the user asked for; none in a run of a version that could not go on with it."""
+    once_alone: bool = False
+    """Whether each cell is tried once, in a host of its own, and believed."""
+    python_packages: dict[str, PythonPackage] = Field(default_factory=dict)
+    """By the core's id, of the cores that have cells of kind `python`."""
 
 
 def create_folder(output: Path | None, plugin_name: str) -> Path:
@@ -69,11 +92,7 @@ def create_folder(output: Path | None, plugin_name: str) -> Path:
     for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=output is not None)
-            if any(folder.iterdir()):
-                raise InputError(
-                    f"{folder} is not empty, and results of two runs must not mix.",
-                    "Name a new folder with --output, or remove that one.",
-                )
+            _check_empty(folder)
         except FileExistsError:
             if output is not None:
                 raise InputError(f"{folder} is a file, not a folder.") from None
@@ -87,33 +106,93 @@ def create_folder(output: Path | None, plugin_name: str) -> Path:
     raise RunFolderError("There are too many run folders of this second in reports/.")
 
 
+def _check_empty(folder: Path) -> None:
+    if any(one.name != _LOCK for one in folder.iterdir()):
+        raise InputError(
+            f"{folder} is not empty, and results of two runs must not mix.",
+            "Name a new folder with --output, remove that one, or go on with the run in it with "
+            "--resume.",
+        )
+
+
+@contextlib.contextmanager
+def hold(folder: Path, *, new: bool = False) -> Iterator[None]:
+    """Keep a run folder to this process for as long as something may run in it.
+
+    The system lets go of it when the process ends, however that comes about.
+
+    Args:
+        folder: the run folder.
+        new: whether the run begins, so that there must be nothing in it.
+
+    Raises:
+        InputError: another process holds it, or it is not empty where it should be.
+        RunFolderError: it cannot be written to.
+    """
+    lock = FileLock(folder / _LOCK, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise InputError(
+            f"Another process is running in {folder}.",
+            "Wait for its end, or end it.",
+        ) from None
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    try:
+        if new:
+            _check_empty(folder)
+        yield
+    finally:
+        lock.release()
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what a killed process had in a run folder for itself; the caller holds the folder."""
+    shutil.rmtree(folder / _HOSTS, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        (folder / _NEW_RECORD).unlink(missing_ok=True)
+    clear_partial_reports(folder)
+
+
+def _unwritable(folder: Path, error: OSError) -> RunFolderError:
+    return RunFolderError(
+        f"The run folder {folder} cannot be written to: {error.strerror or error}.",
+        "Name another one with --output.",
+    )
+
+
 def write_record(folder: Path, record: RunRecord) -> None:
     """Write what is planned, before anything is executed, and again when all of it was.
 
     Raises:
         RunFolderError: the folder cannot be written to.
     """
-    new = folder / f"{_RECORD}.new"
+    new = folder / _NEW_RECORD
     try:
         (folder / _OBSERVATIONS).touch()
         # In one step, since the record is what makes everything else readable.
         new.write_text(record.model_dump_json(indent=1), encoding="utf-8")
         new.replace(folder / _RECORD)
     except OSError as error:
-        raise RunFolderError(
-            f"The run folder {folder} cannot be written to: {error.strerror or error}.",
-            "Name another one with --output.",
-        ) from None
+        raise _unwritable(folder, error) from None
 
 
 def recorder(folder: Path) -> Callable[[Observation], None]:
     """A function that appends an observation; it may be called from any thread.
 
-    It raises a RunFolderError when it cannot write, and from then on whenever it is called.
+    A torn last line is removed first: what follows it would become a part of it.
+
+    The function raises a RunFolderError when it cannot write, and from then on whenever it is
+    called.
     """
     lock = threading.Lock()
     path = folder / _OBSERVATIONS
     failure: RunFolderError | None = None
+    try:
+        _remove_torn_line(path)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
 
     def record(observation: Observation) -> None:
         nonlocal failure
@@ -138,8 +217,16 @@ def recorder(folder: Path) -> Callable[[Observation], None]:
     return record
 
 
+def _remove_torn_line(path: Path) -> None:
+    with path.open("r+b") as file:
+        whole = file.read().rpartition(b"\n")
+        file.truncate(len(whole[0]) + len(whole[1]))
+
+
 def read_case(folder: Path) -> tuple[Case, RunRecord]:
     """Everything that a run folder holds, for judging. A torn last line is left out.
+
+    It may be read while something runs in it.
 
     Raises:
         InputError: it is no run folder.

@@ -30,7 +30,7 @@ from harness.artifacts.progress import no_progress
 from harness.artifacts.python_packages import PythonPackage, python_packages
 from harness.config import PluginEntry
 from harness.errors import ConfigError, InputError, PluginError, SelectionError
-from harness.execute import Progress, Setting, execute, quiet
+from harness.execute import Progress, Setting, execute, quiet, unfinished
 from harness.files import existing_path
 from harness.host.lean import lean_numpy
 from harness.host.scenario import Scenario, find_scenarios, scenario_packages
@@ -38,9 +38,16 @@ from harness.judge import judge
 from harness.matrix_file import LoadedMatrix, find_matrix, load, shipped_matrix
 from harness.names import matches, suggestion
 from harness.outcome import REASONS
-from harness.plan import Cell, CorePlan, WantedMode, make_plan, select_scenarios
+from harness.plan import Cell, CorePlan, Selection, make_plan, select_scenarios
 from harness.policy import Decision, decide
 from harness.quoting import perhaps
+from harness.recorded import (
+    cores_again,
+    matrix_again,
+    packages_again,
+    plans_again,
+    plugin_again,
+)
 from harness.report.atomic import write_atomic
 from harness.report.json_report import write_results
 from harness.report.junit import write_junit
@@ -56,7 +63,9 @@ from harness.results import (
 from harness.store import (
     RunRecord,
     case_of,
+    clear_leftovers,
     create_folder,
+    hold,
     read_case,
     recorder,
     write_record,
@@ -65,6 +74,7 @@ from harness.store import (
 __all__ = [
     "Ground",
     "Planned",
+    "Resumed",
     "Selection",
     "execute_cell",
     "execute_run",
@@ -72,30 +82,11 @@ __all__ = [
     "plan_run",
     "prepare",
     "record_of",
+    "resume_run",
 ]
 
 LOCK_NAME = "matrix.lock.json"
 _ID_OF_ONE = re.compile(r"([^@/\\]+)@[0-9a-f]{8}")
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What the user asked for."""
-
-    matrix: Path | None = None
-    plugin: str | None = None
-    cores: tuple[str, ...] = ()
-    scenarios: tuple[str, ...] = ()
-    iterations: int | None = None
-    mode: WantedMode = "policy"
-    repeat: int = 1
-    shuffle: int | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def whole(self) -> bool:
-        """Whether it leaves nothing of the matrix out."""
-        return not self.cores and not self.scenarios and self.mode == "policy"
 
 
 @dataclass(frozen=True)
@@ -125,6 +116,14 @@ class Planned:
     plans: Sequence[CorePlan]
     python_packages: Mapping[str, PythonPackage] = field(default_factory=dict)
     """By the core's id, of the cores that have cells of kind `python`."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A run that was completed: what it is judged by, and whether each cell was tried once."""
+
+    loaded: LoadedMatrix
+    once_alone: bool
 
 
 def prepare(matrix: Path | None) -> Ground:
@@ -342,19 +341,107 @@ def execute_run(
         The run folder.
     """
     folder = create_folder(output, planned.plugin.name)
-    record = record_of(planned, folder, jobs)
-    write_record(folder, record)
-    counts = Counter[str]()
-    for plan in planned.plans:
-        counts[plan.core] += len(plan.cells)
-    with watch(counts) as live:
-        progress = Progress(live.started, live.finished)
-        record_one = recorder(folder)
-        setting = _setting(planned, folder, record_one, progress, stop, once_alone=once_alone)
-        execute(planned.plans, planned.cores, setting, jobs)
-    finished = record.run.model_copy(update={"finished": _now()})
-    write_record(folder, record.model_copy(update={"run": finished}))
+    record = record_of(planned, folder, jobs).model_copy(update={"once_alone": once_alone})
+    with hold(folder, new=True):
+        write_record(folder, record)
+        setting = _setting(planned, folder, recorder(folder), quiet, stop, once_alone=once_alone)
+        _execute_and_finish(planned.plans, planned.cores, setting, record, watch)
     return folder
+
+
+def resume_run(
+    folder: Path,
+    *,
+    jobs: int,
+    watch: Callable[[Mapping[str, int]], AbstractContextManager[Any]],
+    stop: threading.Event,
+) -> Resumed:
+    """Execute what is unfinished of a run that was killed or interrupted.
+
+    What was recorded counts as if this process had seen it. Of a run in which nothing is left
+    to do nothing is changed.
+
+    Args:
+        folder: the run folder.
+        jobs: how many cores are driven at the same time.
+        watch: shows what goes on; given core ids to numbers of cells that are left.
+        stop: when set, the run ends early once more.
+
+    Returns:
+        What the run is judged by and shown as.
+
+    Raises:
+        InputError: the folder is no run folder, something runs in it, or what the run was made
+            of is not there any more as it was.
+        RunFolderError: it cannot be read or written.
+    """
+    # Nothing is written into a folder that is none of ours, a lock included.
+    read_case(folder)
+    with hold(folder):
+        clear_leftovers(folder)
+        case, record = read_case(folder)
+        planned = _planned_again(record)
+        run = record.run
+        once = record.once_alone
+        setting = _setting(planned, folder, recorder(folder), quiet, stop, once_alone=once)
+        left = unfinished(planned.plans, planned.cores, setting, case.observations)
+        if left:
+            run = run.model_copy(
+                update={"resumed": [*run.resumed, _now()], "finished": "", "jobs": jobs}
+            )
+            write_record(folder, record.model_copy(update={"run": run}))
+            setting = replace(setting, part=f"resumed-{len(run.resumed)}")
+        if left or not run.finished:
+            _execute_and_finish(
+                left,
+                planned.cores,
+                setting,
+                record.model_copy(update={"run": run}),
+                watch,
+                before=case.observations,
+            )
+            clear_leftovers(folder)
+    return Resumed(planned.ground.loaded, once)
+
+
+def _execute_and_finish(
+    plans: Sequence[CorePlan],
+    cores: Sequence[Core],
+    setting: Setting,
+    record: RunRecord,
+    watch: Callable[[Mapping[str, int]], AbstractContextManager[Any]],
+    before: Sequence[Observation] = (),
+) -> None:
+    if plans:
+        counts = Counter[str]()
+        for plan in plans:
+            counts[plan.core] += len(plan.cells)
+        with watch(counts) as live:
+            progress = Progress(live.started, live.finished)
+            execute(plans, cores, replace(setting, progress=progress), record.run.jobs, before)
+    finished = record.run.model_copy(update={"finished": _now()})
+    write_record(setting.folder, record.model_copy(update={"run": finished}))
+
+
+def _planned_again(record: RunRecord) -> Planned:
+    """What was planned for a recorded run, from what was recorded of it.
+
+    Raises:
+        InputError: something of it was changed since, or is missing.
+    """
+    if record.selection is None:
+        raise InputError(
+            "The run was begun by a version of ort-ep-matrix that does not go on with runs.",
+            "Start a new run.",
+        )
+    selection = replace(record.selection, matrix=matrix_again(record.run))
+    ground = prepare(selection.matrix)
+    plugin = plugin_again(record.plugin, ground.loaded.matrix, named=record.named_plugin)
+    cores = cores_again(record.cores)
+    plans = _lay_out(ground, selection, plugin, [(core.id, core.version) for core in cores])
+    again = plans_again(plans, record.cells)
+    packages = packages_again(record.python_packages, cores, ground.cache)
+    return Planned(ground, selection, plugin, cores, again, packages)
 
 
 def execute_cell(
@@ -485,6 +572,7 @@ def record_of(planned: Planned, folder: Path, jobs: int) -> RunRecord:
                 sha256=core.sha256,
                 source=core.source,
                 error=core.error,
+                package=core.package,
                 mode=plans[core.id].mode,
                 mode_rule=_mode_rule(plans[core.id], planned),
                 declared=plans[core.id].decision.mode,
@@ -494,6 +582,8 @@ def record_of(planned: Planned, folder: Path, jobs: int) -> RunRecord:
         cells=[cell for plan in planned.plans for cell in plan.cells],
         whole=planned.selection.whole,
         repeat=_repeat_commands(planned),
+        selection=planned.selection,
+        python_packages=dict(planned.python_packages),
     )
 
 

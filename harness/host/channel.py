@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -53,6 +54,9 @@ class Channel:
             self._job.read()
         except (OSError, ValueError):
             return
+        if sys.platform != "win32" and os.getpgrp() == os.getpid():
+            # With what the plugin has started, as far as that did not leave the group.
+            os.killpg(0, signal.SIGKILL)
         os._exit(71)
 
 

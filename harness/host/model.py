@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,15 +51,14 @@ class Model:
 
 
 def _keep(cache: Path, name: str, content: bytes) -> None:
-    """Put a file into the cache, whole or not at all."""
+    """Put a file into the cache, unless it is there.
+
+    A host may be killed in the middle of that. The name tells what the content must be, so what
+    is not whole is seen and replaced; a temporary file would stay.
+    """
     cache.mkdir(parents=True, exist_ok=True)
-    # Hosts that start together may build the same model: each writes its own file whole.
-    handle, temporary = tempfile.mkstemp(dir=cache, suffix=".part")
-    with os.fdopen(handle, "wb") as file:
+    with (cache / name).open("xb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(temporary).replace(cache / name)
 
 
 def _digest(content: bytes) -> str:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from harness.errors import RunFolderError
 
-__all__ = ["write_atomic"]
+__all__ = ["clear_partial_reports", "write_atomic"]
+
+_SUFFIX = ".tmp"
 
 
 def write_atomic(path: Path, content: bytes) -> None:
@@ -19,7 +21,7 @@ def write_atomic(path: Path, content: bytes) -> None:
         RunFolderError: the folder is not there, is full or cannot be written to.
     """
     # In the same folder, since a rename is atomic only within one file system.
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_SUFFIX}")
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -34,3 +36,10 @@ def write_atomic(path: Path, content: bytes) -> None:
             "Check that the run folder exists, that it may be written to and that its disk has "
             "space, or name another folder with --output.",
         ) from error
+
+
+def clear_partial_reports(folder: Path) -> None:
+    """Remove what was not whole yet when its writer was killed."""
+    for leftover in folder.glob(f".*{_SUFFIX}"):
+        with contextlib.suppress(OSError):
+            leftover.unlink()

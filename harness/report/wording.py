@@ -92,7 +92,8 @@ def summary_text(results: Results) -> str:
         parts.append(f"{count(wrong, 'expectation')} to correct")
     seconds = seconds_of(results)
     if seconds is not None:
-        parts.append(f"{seconds:.1f} s")
+        resumed = len(results.run.resumed)
+        parts.append(f"{seconds:.1f} s" + (f", resumed {count(resumed, 'time')}" * bool(resumed)))
     parts.append(f"exit {summary.exit_code} ({exit_meaning(summary.exit_code)})")
     return "; ".join(part for part in parts if part)
 

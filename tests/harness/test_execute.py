@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import pytest
 
 from harness.artifacts.cores import Core
 from harness.artifacts.plugins import Plugin
-from harness.execute import Progress, Setting, execute
+from harness.execute import Progress, Setting, execute, unfinished
 from harness.host.scenario import find_scenarios
 from harness.judge import Case, judge
 from harness.matrix_file import LoadedMatrix
@@ -36,7 +36,21 @@ class Lab:
     environment: Mapping[str, str]
     folder: Path
 
-    def run(self, *names: str, timeout_s: float = 20.0) -> dict[str, CellResult]:
+    def run(
+        self,
+        *names: str,
+        timeout_s: float = 20.0,
+        before: Sequence[Observation] = (),
+        seen: list[Observation] | None = None,
+    ) -> dict[str, CellResult]:
+        """The cells of scenarios.
+
+        Args:
+            names: the scenarios.
+            timeout_s: for each that asks for no time of its own.
+            before: what an engine that was killed had recorded.
+            seen: takes what is recorded, `before` included.
+        """
         known = find_scenarios(["tests.rogue"])
         plans = make_plan(
             self.loaded.matrix,
@@ -51,24 +65,24 @@ class Lab:
             environment=self.environment,
             user_environment={"ROGUE_FLAG": str(self.folder / "flag")},
         )
-        seen: list[Observation] = []
-        execute(
-            plans,
-            [self.core],
-            Setting(
-                plugin=self.plugin,
-                rejections=self.loaded.matrix.rejections,
-                scenario_packages=["tests.rogue"],
-                setup_timeout_s=5.0,
-                folder=self.folder,
-                python_packages={},
-                models=self.folder / "models",
-                record=seen.append,
-                progress=Progress(lambda core, cell: None, lambda core, cell, outcome: None),
-                stop=threading.Event(),
-            ),
-            jobs=1,
+        seen = [] if seen is None else seen
+        seen += before
+        setting = Setting(
+            plugin=self.plugin,
+            rejections=self.loaded.matrix.rejections,
+            scenario_packages=["tests.rogue"],
+            setup_timeout_s=5.0,
+            folder=self.folder,
+            python_packages={},
+            models=self.folder / "models",
+            record=seen.append,
+            progress=Progress(lambda core, cell: None, lambda core, cell, outcome: None),
+            stop=threading.Event(),
+            part=f"after-{len(before)}" if before else "",
         )
+        execute(plans, [self.core], setting, jobs=1, before=before)
+        # By what it recorded, a run that ended has nothing left to do.
+        assert unfinished(plans, [self.core], setting, seen) == []
         case = Case(
             run=RunInfo(
                 id="test",
@@ -242,6 +256,55 @@ def test_what_is_printed_reaches_the_log_of_its_cell_and_is_cut(lab: Lab) -> Non
     assert len(marks) == 1
     assert printed - 2_000_000 <= int(marks[0]) < printed - 1_990_000
     assert text.endswith(b'{"event": "ended"}\n')
+
+
+def test_a_failure_is_recorded_while_its_host_still_runs(lab: Lab) -> None:
+    seen: list[Observation] = []
+    cells = lab.run("rogue/wrong", FINE[0], seen=seen)
+    wrong = [one for one in seen if one.cell == cells["rogue/wrong"].id]
+
+    assert seen[0] is wrong[0]
+    assert [(one.attempt, one.early, one.clean_end) for one in wrong] == [
+        (1, True, False),
+        (1, False, True),
+        (2, True, False),
+        (2, False, True),
+    ]
+    assert [attempt.attempt for attempt in cells["rogue/wrong"].attempts] == [1, 2]
+    assert all(not one.early for one in seen if one.cell == cells[FINE[0]].id)
+
+
+def test_an_engine_that_was_killed_leaves_the_verdicts_of_one_that_was_not(lab: Lab) -> None:
+    names = (FINE[0], "rogue/wrong-once", "rogue/signal[SIGSEGV]", FINE[1])
+    seen: list[Observation] = []
+    whole = lab.run(*names, seen=seen)
+    verdicts = {name: cell.verdict for name, cell in whole.items()}
+    assert verdicts == dict(
+        zip(names, ("expected", "flaky", "unexpected", "expected"), strict=True)
+    )
+    # The failure of the one that fails once, then what its host showed at its end, and then what
+    # a second host, a third to confirm, and one for each of the two showed.
+    assert [(one.cell.partition("rogue/")[2], one.attempt, one.early) for one in seen] == [
+        ("wrong-once", 1, True),
+        ("fine[1]", 1, False),
+        ("wrong-once", 1, False),
+        ("signal[SIGSEGV]", 1, False),
+        ("fine[2]", 1, False),
+        ("fine[1]", 2, False),
+        ("wrong-once", 2, False),
+        ("signal[SIGSEGV]", 2, False),
+    ]
+
+    for length in (1, 4, 6):
+        again: list[Observation] = []
+        cells = lab.run(*names, before=seen[:length], seen=again)
+        before, after = again[:length], again[length:]
+        done = {one.cell for one in before if one.clean_end}
+
+        assert before == seen[:length]
+        assert {name: cell.verdict for name, cell in cells.items()} == verdicts, length
+        assert not done & {one.cell for one in after}
+        assert not {one.host for one in before} & {one.host for one in after}
 
 
 def test_a_forged_message_is_not_believed(lab: Lab) -> None:

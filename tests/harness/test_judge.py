@@ -474,3 +474,47 @@ def test_the_same_run_is_judged_the_same_in_whatever_order_its_cells_stand(
     assert len(results.cells) == len(CELLS)
     for one in results.cells:
         assert one.verdict != "expected" or one.outcome == "passed" or outcome is not None
+
+
+STOPPED: dict[str, Any] = {
+    "report": None,
+    "clean_end": False,
+    "infra": "interrupted: the run was stopped",
+}
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        [again(**STOPPED)],
+        [again(**STOPPED), again(attempt=3, **STOPPED)],
+        [again(clean_end=False)],
+        [again(clean_end=False), again(attempt=3, **STOPPED)],
+    ],
+)
+def test_what_was_seen_stays_seen_however_often_it_could_not_be_seen_again(
+    since: list[Observation],
+) -> None:
+    result = only([observation(**CRASH), *since])
+
+    assert told(result) == ("crashed", "SIGSEGV", "unexpected")
+    assert result.detail.endswith("; the run was stopped before it could be seen again")
+    assert len(result.attempts) == 1 + len(since)
+
+
+def test_a_failure_before_interruptions_and_a_pass_after_them_is_flaky() -> None:
+    tried = [observation(**WRONG), again(**STOPPED), again(attempt=3, **STOPPED), again(attempt=4)]
+
+    assert told(only(tried)) == ("passed", "ok", "flaky")
+    assert told(only([observation(**STOPPED), again()])) == ("passed", "ok", "expected")
+
+
+def test_an_early_observation_counts_until_its_host_has_ended() -> None:
+    early = observation(**WRONG, clean_end=False, early=True)
+    crashed = observation(**CRASH)
+
+    assert told(only([early])) == ("failed", "wrong-result", "unexpected")
+    assert told(only([early, again()])) == ("passed", "ok", "flaky")
+    assert [one.reason for one in only([early, crashed]).attempts] == ["SIGSEGV"]
+    # It is of its own attempt at its own cell.
+    assert len(only([early, again()]).attempts) == 2

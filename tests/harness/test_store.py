@@ -11,8 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import InputError, RunFolderError
+from harness.plan import Selection
+from harness.report.atomic import write_atomic
 from harness.results import Observation
-from harness.store import RunRecord, create_folder, read_case, recorder, write_record
+from harness.store import (
+    RunRecord,
+    clear_leftovers,
+    create_folder,
+    hold,
+    read_case,
+    recorder,
+    write_record,
+)
 from tests.harness.samples import case, cell, native_error, observation, report
 
 RECORD, OBSERVATIONS = "run.json", "observations.jsonl"
@@ -299,3 +309,106 @@ def test_what_was_seen_of_an_unknown_cell_is_an_error(folder: Path) -> None:
 
     with pytest.raises(RunFolderError, match="of a cell that it does not plan"):
         read_case(folder)
+
+
+@pytest.mark.parametrize("torn", [b"", b"{", b'{"cell": "1.30.0/ser', "ä".encode()[:1]])
+@pytest.mark.parametrize("lines", [0, 2])
+def test_what_is_recorded_after_a_torn_line_is_not_a_part_of_it(
+    folder: Path, torn: bytes, lines: int
+) -> None:
+    record = recorder(folder)
+    for attempt in range(lines):
+        record(observation(attempt=attempt))
+    whole = (folder / OBSERVATIONS).read_bytes()
+    (folder / OBSERVATIONS).write_bytes(whole + torn)
+    again = recorder(folder)
+    again(observation(attempt=8))
+    again(observation(attempt=9))
+
+    assert [one.attempt for one in seen_in(folder)] == [*range(lines), 8, 9]
+    assert (folder / OBSERVATIONS).read_bytes().startswith(whole)
+
+
+def test_a_folder_is_held_by_one_at_a_time(folder: Path) -> None:
+    with hold(folder):
+        with (
+            pytest.raises(InputError, match="Another process is running in") as caught,
+            hold(folder),
+        ):
+            pass
+        # Reading needs no permission.
+        assert seen_in(folder) == []
+    with hold(folder):
+        pass
+    assert caught.value.exit_code == 2
+
+
+def test_a_process_that_is_killed_holds_nothing(folder: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from harness.store import hold\n"
+        "with hold(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(folder)],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    with pytest.raises(InputError, match="Another process"), hold(folder):
+        pass
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+    with hold(folder):
+        pass
+
+
+def test_a_run_begins_in_a_folder_in_which_nothing_was_begun_meanwhile(
+    folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="not empty") as caught, hold(folder, new=True):
+        pass
+    assert "--resume" in caught.value.hint
+    # The lock alone is nothing.
+    (tmp_path / "other").mkdir()
+    for _ in range(2):
+        with hold(create_folder(tmp_path / "other", "plugin"), new=True):
+            pass
+
+
+def test_a_folder_that_is_none_cannot_be_held(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunFolderError, match="cannot be written to"), hold(tmp_path / "file"):
+        pass
+
+
+def test_what_a_killed_process_had_for_itself_is_removed_and_nothing_else(folder: Path) -> None:
+    kept = {path: path.read_bytes() for path in folder.iterdir()}
+    (folder / "hosts" / "1.30.0-1").mkdir(parents=True)
+    (folder / "hosts" / "1.30.0-1" / "blackbox").touch()
+    (folder / "run.json.new").write_text("{")
+    (folder / "logs").mkdir()
+    log = folder / "logs" / ".a.tmp"
+    log.touch()
+    with pytest.MonkeyPatch.context() as patched:
+        # What a kill in the middle of a write leaves.
+        patched.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            write_atomic(folder / "results.json", b"{")
+    assert len(list(folder.glob(".results.json.*"))) == 1
+    clear_leftovers(folder)
+
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == kept
+    assert log.exists()
+    assert not (folder / "hosts").exists()
+
+
+def test_what_the_user_asked_for_is_recorded(folder: Path) -> None:
+    asked = Selection(
+        Path("m.yaml"), "p", ("1.30.0",), ("copy",), 3, "concurrent", 2, 7, {"A": "b", "C": ""}
+    )
+    write_record(folder, a_record().model_copy(update={"selection": asked}))
+
+    assert read_case(folder)[1].selection == asked

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,10 @@ from harness.artifacts.plugins import Plugin
 from harness.errors import ConfigError, InputError
 from harness.execute import quiet
 from harness.host.scenario import find_scenarios
-from harness.matrix_file import LoadedMatrix
-from harness.plan import make_plan
+from harness.matrix_file import LoadedMatrix, load
+from harness.plan import CorePlan, make_plan
 from harness.results import Results
-from harness.store import read_case
+from harness.store import read_case, write_record
 from harness.workflow import (
     Ground,
     Planned,
@@ -33,6 +35,7 @@ from harness.workflow import (
     judge_run,
     prepare,
     record_of,
+    resume_run,
 )
 from tests.conftest import TOP
 from tests.harness.samples import PLUGIN_SHA256
@@ -340,3 +343,151 @@ def test_a_reason_that_there_is_not_is_an_error(tmp_path: Path) -> None:
     for reason in ("version-check", "SIGSEGV", "timeout", "ACCESS_VIOLATION"):
         matrix.write_text(f"expectations: [{{outcome: crashed, reason: {reason}, why: So.}}]\n")
         assert prepare(matrix).loaded.matrix.expectations[0].reason == reason
+
+
+# --- going on with a run; no core could be had, so nothing is started ---
+
+
+@pytest.fixture
+def begun(plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a run of two cores that was killed in the second one."""
+    plugin.library.write_bytes(b"a plugin")
+    digest = hashlib.sha256(b"a plugin").hexdigest()
+    matrix = tmp_path / "matrix.yaml"
+    shutil.copy(TOP / "matrix.yaml", matrix)
+    monkeypatch.setenv("ORT_EP_MATRIX_CACHE", str(tmp_path / "cache"))
+    selection = Selection(scenarios=("copy",), iterations=3, environment={"A": "b"})
+    what = planned(
+        load(matrix), replace(plugin, sha256=digest), selection, core("1.31.0"), core("1.32.0")
+    )
+    folder = execute_run(
+        what, output=tmp_path / "r", jobs=1, watch=unwatched, stop=threading.Event()
+    )
+    record = read_case(folder)[1]
+    write_record(
+        folder, record.model_copy(update={"run": record.run.model_copy(update={"finished": ""})})
+    )
+    path = folder / "observations.jsonl"
+    raw = path.read_bytes()
+    lines = raw.splitlines(keepends=True)
+    assert len(lines) == len(record.cells) == 12
+    path.write_bytes(b"".join(lines[:8]) + lines[8][:40])
+    return folder
+
+
+def resume(folder: Path, told: dict[str, int] | None = None) -> LoadedMatrix:
+    @contextlib.contextmanager
+    def watch(counts: Mapping[str, int]) -> Iterator[Any]:
+        if told is not None:
+            told.update(counts)
+        yield quiet
+
+    return resume_run(folder, jobs=2, watch=watch, stop=threading.Event()).loaded
+
+
+def test_a_run_goes_on_with_what_is_unfinished_and_keeps_the_rest(begun: Path) -> None:
+    before, was = read_case(begun)
+    told: dict[str, int] = {}
+    loaded = resume(begun, told)
+    after, record = read_case(begun)
+
+    assert told == {"1.32.0": 4}
+    assert list(after.observations[:8]) == list(before.observations)
+    assert [one.cell for one in after.observations] == [cell.id for cell in was.cells]
+    assert {one.infra for one in after.observations} == {"core-unavailable: the network is down"}
+    assert (record.run.id, record.run.started, record.run.jobs) == ("r", was.run.started, 2)
+    assert was.run.started <= record.run.resumed[0] <= record.run.finished
+    assert len(record.run.resumed) == 1
+    assert record.cells == was.cells
+    assert judge_run(begun, loaded).run.resumed == record.run.resumed
+
+
+def test_a_run_in_which_nothing_is_left_is_not_touched(begun: Path) -> None:
+    resume(begun)
+    before = {path: path.read_bytes() for path in begun.iterdir()}
+    told: dict[str, int] = {}
+    resume(begun, told)
+
+    assert told == {}
+    assert {path: path.read_bytes() for path in begun.iterdir()} == before
+
+
+def test_a_run_that_was_killed_after_its_last_cell_gets_its_end(begun: Path) -> None:
+    resume(begun)
+    record = read_case(begun)[1]
+    ended = record.run.finished
+    write_record(
+        begun, record.model_copy(update={"run": record.run.model_copy(update={"finished": ""})})
+    )
+    told: dict[str, int] = {}
+    resume(begun, told)
+    run = read_case(begun)[1].run
+
+    assert told == {}
+    assert run.finished >= ended
+    assert len(run.resumed) == 1
+
+
+def test_cells_and_environment_are_those_of_the_run_wherever_it_goes_on(
+    begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned_again: list[CorePlan] = []
+
+    def nothing_left(plans: Sequence[CorePlan], *_: object) -> list[CorePlan]:
+        planned_again.extend(plans)
+        return []
+
+    monkeypatch.setattr("harness.workflow.unfinished", nothing_left)
+    monkeypatch.chdir("/")
+    resume(begun)
+
+    assert [len(plan.cells) for plan in planned_again] == [6, 6]
+    for plan in planned_again:
+        assert plan.environment["A"] == "b"
+        assert {cell.iterations for cell in plan.cells} == {3}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("matrix", "matrix.yaml of the run, .*, was changed since"),
+        ("plugin", "plugin of the run, .*, was changed since"),
+        ("mode", "cell 1.31.0/serialized/copy/cpu-io of the run would not be planned now"),
+        ("version", "that does not go on with runs"),
+    ],
+)
+def test_another_run_is_refused_and_nothing_is_written(
+    begun: Path,
+    plugin: Plugin,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+    told: str,
+) -> None:
+    if change == "matrix":
+        with (tmp_path / "matrix.yaml").open("a") as file:
+            file.write("# A remark.\n")
+    elif change == "plugin":
+        plugin.library.write_bytes(b"another plugin")
+    elif change == "mode":
+        monkeypatch.setattr("harness.workflow.make_plan", concurrent_plan)
+    else:
+        record = read_case(begun)[1]
+        write_record(begun, record.model_copy(update={"selection": None}))
+    before = {path: path.read_bytes() for path in begun.iterdir()}
+
+    with pytest.raises(InputError, match=told) as caught:
+        resume(begun)
+    assert caught.value.exit_code == 2
+    assert {path: path.read_bytes() for path in begun.iterdir()} == before
+
+
+def concurrent_plan(*arguments: Any, **rest: Any) -> Any:
+    """What a change of the policy's variable would bring."""
+    return make_plan(*arguments, **{**rest, "mode": "concurrent"})
+
+
+def test_a_folder_that_is_no_run_folder_stays_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a run folder"):
+        resume(tmp_path)
+    assert list(tmp_path.iterdir()) == []

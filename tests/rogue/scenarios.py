@@ -270,3 +270,41 @@ class _UntellableError(Exception):
 )
 def raising(_host: Host, error: BaseException) -> None:
     raise error
+
+
+@scenario("rogue/wrong-once", why="A value is wrong in the first host and right in the next.")
+def wrong_once(host: Host) -> None:
+    flag = Path(os.environ["ROGUE_FLAG"])
+    session = host.session(NEGATE)
+    for i in host.iterations():
+        host.check("y", -values(i), -values(i) if flag.exists() else values(i))
+    flag.touch()
+    host.placed(NEGATE, session, {"negate": host.ep_name})
+
+
+def _stay_with_children() -> None:
+    code = f"import time; time.sleep({os.environ['ROGUE_SECONDS']})"
+    subprocess.Popen([sys.executable, "-c", code], env={})
+    subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    ctypes.CDLL(None).pause()
+
+
+def _exit_for_ever() -> None:
+    libc = ctypes.CDLL(None)
+    libc.__cxa_atexit(libc.pause, None, None)
+
+
+@scenario(
+    "rogue/held",
+    why="The process is in a native call that never returns.",
+    cases={
+        "call": lambda: ctypes.CDLL(None).pause(),
+        "interpreter-lock": lambda: ctypes.PyDLL(None).pause(),
+        "children": _stay_with_children,
+        "exit": _exit_for_ever,
+    },
+)
+def held(host: Host, hold: Callable[[], object]) -> None:
+    _work(host)
+    Path(os.environ["ROGUE_FLAG"]).touch()
+    hold()

@@ -13,7 +13,13 @@ from tests.conftest import TOP
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors are of POSIX")
 
 
-def host(script: str, job: bytes = b'{"token": "t", "x": 1}\n', *, close: bool = False) -> str:
+def host(
+    script: str,
+    job: bytes = b'{"token": "t", "x": 1}\n',
+    *,
+    close: bool = False,
+    session: bool = False,
+) -> str:
     """What a process with an open channel sends; its printed output and its end are checked."""
     prelude = (
         "import os, subprocess, sys, time\n"
@@ -28,6 +34,7 @@ def host(script: str, job: bytes = b'{"token": "t", "x": 1}\n', *, close: bool =
         stderr=subprocess.PIPE,
         cwd=TOP,
         env={**os.environ, "PYTHONPATH": str(TOP)},
+        start_new_session=session,
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -96,6 +103,19 @@ def test_the_end_of_the_engine_ends_the_host() -> None:
     _, _, status = host("channel.receive_job()\ntime.sleep(60)", close=True).split("|")
 
     assert status == "71"
+
+
+def test_the_end_of_the_engine_ends_what_is_of_the_hosts_group() -> None:
+    # The child has no environment that would tell whose it is; it holds the error stream open.
+    _, errors, status = host(
+        "channel.receive_job()\n"
+        "code = 'import time; time.sleep(60)'\n"
+        "subprocess.Popen([sys.executable, '-c', code], env={})\ntime.sleep(60)",
+        close=True,
+        session=True,
+    ).split("|")
+
+    assert (errors, status) == ("", "-9")
 
 
 def test_a_channel_that_is_gone_ends_the_host() -> None:

@@ -165,6 +165,18 @@ def test_a_changed_source_gives_a_new_model(
     assert len(list(cache.iterdir())) == 2
 
 
+def test_what_a_killed_host_left_of_a_model_is_replaced_and_no_other_file_stays(
+    package: Path, tmp_path: Path
+) -> None:
+    log, cache = tmp_path / "log", tmp_path / "cache"
+    model_in(package, log, "one").load(cache)
+    (path,) = cache.iterdir()
+    for torn in (b"", b"on"):
+        path.write_bytes(torn)
+        assert model_in(package, log, "one").load(cache) == b"one"
+        assert (list(cache.iterdir()), path.read_bytes()) == ([path], b"one")
+
+
 def _load(cache: Path, barrier: object, answers: object) -> None:
     def build(_model: Model) -> bytes:
         time.sleep(0.1)

@@ -1,0 +1,226 @@
+"""`run --resume`: what was killed goes on, what is another run is refused, nothing is orphaned."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from harness.results import CellResult, Results
+from harness.store import hold
+from tests.conftest import TOP
+
+pytestmark = [
+    pytest.mark.cores,
+    pytest.mark.webgpu,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX"),
+]
+
+SCRIPT = """
+from harness import cli, workflow
+workflow.scenario_packages = lambda: ["tests.rogue"]
+cli.main()
+"""
+MARK = "ORT_EP_MATRIX_TEST_MARK"
+FINE, SLOW, ONCE = "rogue/fine[1]", "rogue/slow", "rogue/wrong-once"
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A folder with a matrix for the scenarios that misbehave, and its processes."""
+
+    folder: Path
+    environment: Mapping[str, str]
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "out"
+
+    @property
+    def flag(self) -> Path:
+        """What a scenario touches when it has come to the point."""
+        return self.folder / "flag"
+
+    def start(self, *scenarios: str, cores: tuple[str, ...] = ("1.32.0",)) -> subprocess.Popen[str]:
+        """A run with one core at a time."""
+        selected = [word for name in scenarios for word in ("--scenario", name)]
+        selected += [word for core in cores for word in ("--core", core)]
+        return self._popen(
+            *("run", "--iterations", "2", "--jobs", "1", "--output", "out"),
+            *("--env", f"ROGUE_FLAG={self.flag}", *selected),
+        )
+
+    def call(self, *arguments: str) -> Ended:
+        process = self._popen(*arguments)
+        out, err = process.communicate(timeout=120)
+        assert "Traceback" not in err, err
+        return Ended(process.returncode, out, err)
+
+    def kill_when(self, process: subprocess.Popen[str], due: Callable[[], bool]) -> float:
+        """Kill the engine at a point; gives the seconds until nothing of it was left."""
+        deadline = time.monotonic() + 60
+        while not due():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+        began = time.monotonic()
+        while left := self.processes():
+            assert time.monotonic() < began + 30, left
+            time.sleep(0.02)
+        return time.monotonic() - began
+
+    def processes(self) -> list[psutil.Process]:
+        """All living processes of this bench, and those whose parent emptied their environment."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                mine = process.environ().get(MARK) == self.environment[MARK]
+                # A child without environment is known by what it runs.
+                hidden = process.cmdline()[-1:] == [f"import time; time.sleep({self.seconds})"]
+                if (mine or hidden) and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    @property
+    def seconds(self) -> str:
+        return self.environment["ROGUE_SECONDS"]
+
+    def observed(self) -> list[dict[str, object]]:
+        """The whole lines of the observations; none before there is such a file."""
+        path = self.run / "observations.jsonl"
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def results(self) -> dict[str, CellResult]:
+        raw = (self.run / "results.json").read_bytes()
+        return {cell.scenario: cell for cell in Results.model_validate_json(raw).cells}
+
+    def _popen(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, *arguments],
+            cwd=self.folder,
+            env=dict(self.environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+@pytest.fixture
+def bench(tmp_path: Path, host_environment: Mapping[str, str]) -> Iterator[Bench]:
+    data = yaml.safe_load((TOP / "matrix.yaml").read_text(encoding="utf-8"))
+    entry = data["plugins"]["webgpu"]
+    (tmp_path / "matrix.yaml").write_text(
+        yaml.safe_dump({"plugin": "webgpu", "plugins": {"webgpu": entry}})
+    )
+    (tmp_path / "tmp").mkdir()
+    made = Bench(
+        tmp_path,
+        {
+            **host_environment,
+            "COLUMNS": "200",
+            "TMPDIR": str(tmp_path / "tmp"),
+            MARK: uuid.uuid4().hex,
+            # No two benches of a machine have the same.
+            "ROGUE_SECONDS": f"6{uuid.uuid4().int % 10**12:012}",
+        },
+    )
+    yield made
+    for process in made.processes():
+        process.kill()
+
+
+@pytest.mark.parametrize("case", ["call", "interpreter-lock", "children", "exit"])
+def test_nothing_is_left_of_a_host_that_cannot_end_itself(bench: Bench, case: str) -> None:
+    process = bench.start(f"rogue/held[{case}]")
+    bench.kill_when(process, bench.flag.exists)
+
+    # Some cores leave a file of this name there in every run; nothing else may be left.
+    assert {path.name for path in (bench.folder / "tmp").iterdir()} <= {".ses"}
+
+
+def test_a_failure_that_nobody_repeated_before_the_kill_is_flaky_after_it(bench: Bench) -> None:
+    bench.kill_when(bench.start(ONCE, SLOW), lambda: bool(bench.observed()))
+    # Its host was still running.
+    assert [one["early"] for one in bench.observed()] == [True]
+
+    assert bench.call("judge", "out").code == 1
+    assert bench.results()[ONCE].outcome == "failed"
+    resumed = bench.call("run", "--resume", "out")
+
+    assert resumed.code == 1
+    assert "Going on: 2 cells on 1 core left." in resumed.out
+    assert "resumed 1 time" in resumed.out
+    assert (bench.results()[ONCE].outcome, bench.results()[ONCE].verdict) == ("passed", "flaky")
+    assert bench.results()[SLOW].verdict == "expected"
+    assert not (bench.run / "hosts").exists()
+
+
+def test_a_killed_run_is_completed_by_one_process_and_then_left_as_it_is(bench: Bench) -> None:
+    process = bench.start(SLOW, cores=("1.24.4", "1.32.0"))
+    bench.kill_when(process, lambda: bool(bench.observed()))
+    (first,) = bench.observed()
+    with (bench.run / "observations.jsonl").open("ab") as file:
+        file.write(b'{"cell": "1.32.0/seri')
+    for name in ("run.json.new", ".results.json.0123.tmp"):
+        (bench.run / name).touch()
+
+    with hold(bench.run):
+        refused = bench.call("run", "--resume", "out")
+    resumed = bench.call("run", "--resume", "out")
+
+    assert refused.code == 2
+    assert f"Another process is running in {bench.run}." in refused.err
+    assert (resumed.code, "Going on: 1 cell on 1 core left." in resumed.out) == (0, True)
+    assert bench.observed()[0] == first
+    assert [(one["cell"], one["attempt"]) for one in bench.observed()] == [
+        (f"1.24.4/serialized/{SLOW}", 1),
+        (f"1.32.0/serialized/{SLOW}", 1),
+    ]
+    left = {
+        ".lock", "run.json", "observations.jsonl",
+        "logs", "results.json", "junit.xml", "summary.md",
+    }  # fmt: skip
+    assert {path.name for path in bench.run.iterdir()} <= left
+
+    before = {path: path.read_bytes() for path in bench.run.iterdir() if path.is_file()}
+    again = bench.call("run", "--resume", "out")
+    assert (again.code, "Going on" in again.out) == (0, False)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_an_interrupted_run_is_completed(bench: Bench) -> None:
+    process = bench.start(FINE, SLOW, cores=("1.24.4", "1.32.0"))
+    deadline = time.monotonic() + 60
+    while len(bench.observed()) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 3
+
+    assert bench.call("run", "--resume", "out").code == 0
+    outcomes = [attempt.reason for attempt in bench.results()[SLOW].attempts]
+    assert outcomes in (["interrupted", "ok"], ["unconfirmed", "ok"])
+    assert len([one for one in bench.observed() if one["cell"] == f"1.24.4/serialized/{FINE}"]) == 1
