@@ -34,7 +34,8 @@ def patterned(
     numbers = np.arange(250) + 37 * iteration + 101 * salt
     one_period = (numbers % 250 + 1).astype(np.uint8)
     kind = np.dtype(dtype)
-    return np.resize(one_period & 1 if kind == np.bool_ else one_period, shape).astype(kind, copy=False)
+    repeated = one_period & 1 if kind == np.bool_ else one_period
+    return np.resize(repeated, shape).astype(kind, copy=False)
 
 
 def zeros() -> npt.NDArray[Any]:
