@@ -1,8 +1,9 @@
 """Runs the cells of the plan on host processes and contains what happens to them.
 
-All scenarios of a core share a host until something dies. A death costs the scenario that was
-running: it is told of that one, and the rest goes on in a fresh host. What failed is tried again
-alone in a fresh host. What had passed in a host that then died is confirmed in a fresh one.
+All scenarios of a core share a host until something dies, but those that ask for one of their own.
+A death costs the scenario that was running: it is told of that one, and the rest goes on in a fresh
+host. What failed is tried again alone in a fresh host. What had passed in a host that then died is
+confirmed in a fresh one.
 
 What was recorded of the cells before, by an engine that was killed, counts as if it had been seen
 now.
@@ -192,12 +193,16 @@ def _run_cells(drive: _Drive) -> None:
             else:
                 drive.give_up(cell, _STOPPED)
         return
+    shared = [cell for cell in drive.cells if not cell.alone]
     # A host is of one kind.
-    for kind in dict.fromkeys(cell.host for cell in drive.cells):
-        _run_kind(drive, [cell for cell in drive.cells if cell.host == kind])
+    for kind in dict.fromkeys(cell.host for cell in shared):
+        _run_group(drive, [cell for cell in shared if cell.host == kind])
+    for cell in drive.cells:
+        if cell.alone:
+            _run_group(drive, [cell])
 
 
-def _run_kind(drive: _Drive, cells: Sequence[Cell]) -> None:
+def _run_group(drive: _Drive, cells: Sequence[Cell]) -> None:
     seen_before = [cell for cell in cells if drive.remaining(cell) == "alone"]
     rest = [cell for cell in cells if drive.remaining(cell) == "together"]
     suspects, unconfirmed = _together(drive, rest)

@@ -44,6 +44,7 @@ class Cell:
         iterations: how many.
         host: the kind of host that the scenario is given.
         repetition: which one of the whole scenario, from 1.
+        alone: whether it shares a host with no other.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Cell:
     iterations: int
     host: HostKind = "registered"
     repetition: int = 1
+    alone: bool = False
 
     @property
     def task(self) -> str:
@@ -173,7 +175,7 @@ def make_plan(
     if count < 1:
         raise InputError(f"{count} iterations are too few.", "Ask for 1 or more.")
     names = [one.name for one in scenarios]
-    kinds = {one.name: one.host for one in scenarios}
+    by_name = {one.name: one for one in scenarios}
     timeouts = _timeouts(matrix, scenarios)
     selected = select_scenarios(names, scenario_globs)
 
@@ -216,8 +218,9 @@ def make_plan(
                     scenario=name,
                     timeout_s=timeouts[name],
                     iterations=count,
-                    host=kinds[name],
+                    host=by_name[name].host,
                     repetition=repetition,
+                    alone=by_name[name].alone,
                 )
                 for repetition in range(1, repeat + 1)
                 for name in selected

@@ -17,6 +17,7 @@ __all__ = [
     "NEGATE",
     "NEGATE_AND_MOVE",
     "NEGATE_LARGE",
+    "NOBODYS",
     "SHAPE",
     "TWO_BRANCHES",
 ]
@@ -79,6 +80,28 @@ def _chain(model: Model) -> bytes:
             ("Mul", ["negated", "x"], "y", "last_on_device"),
         ],
     )
+
+
+def _nobodys(model: Model) -> bytes:
+    from onnx import TensorProto, helper
+
+    nodes = [
+        helper.make_node("Neg", ["x"], ["negated"], name="negate"),
+        helper.make_node("Cast", ["negated"], ["whole"], name="to_whole", to=TensorProto.UINT16),
+        helper.make_node("Erf", ["whole"], ["erf"], name="nobodys"),
+        helper.make_node("Cast", ["erf"], ["y"], name="to_float", to=TensorProto.FLOAT),
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (*model.inputs.items(), *model.outputs.items())
+    )
+    proto = helper.make_model(
+        helper.make_graph(nodes, model.name, [x], [y]),
+        opset_imports=[helper.make_opsetid("", _OPSET)],
+        ir_version=_IR_VERSION,
+    )
+    built: bytes = proto.SerializeToString()
+    return built
 
 
 def _min_chain(model: Model) -> bytes:
@@ -171,3 +194,6 @@ NEGATE_AND_MOVE = {
 }
 """negated = -x, and y is the same once more, by a kernel that has nothing to compute: a Transpose
 of one dimension, a ReduceSum over none."""
+
+NOBODYS = Model("nobodys", {"x": SHAPE}, {"y": SHAPE}, _nobodys)
+"""A negation, and then an Erf of whole numbers: valid, and without a kernel in any EP."""

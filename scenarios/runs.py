@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from harness.host.bare import BareHost, Registration, Scope
 from harness.host.host import FLOAT32, EpDevice, Host, Session, UnsupportedError
-from scenarios.models import NEGATE
+from scenarios.models import CHAIN, NEGATE
 from scenarios.values import values
 
-__all__ = ["another_device", "negated", "rounds", "where_negated"]
+__all__ = [
+    "another_device",
+    "chained",
+    "negated",
+    "offered",
+    "rounds",
+    "where_chained",
+    "where_negated",
+]
 
 
 def another_device(host: Host) -> EpDevice:
@@ -36,6 +45,29 @@ def negated(host: Host, session: Session, salt: int = 0) -> None:
     feed.release()
 
 
+def chained(host: Host, session: Session, salt: int = 0) -> None:
+    """One Run of `CHAIN` that feeds and fetches CPU tensors, checked."""
+    x = values(host.record.iteration or 0, salt)
+    feed = host.cpu_tensor(x)
+    fetched = session.run({"x": feed}, {"y": FLOAT32})["y"]
+    host.check("y", -(x + x) * x, host.read(fetched))
+    fetched.release()
+    feed.release()
+
+
+def offered(host: BareHost, registration: Registration, scope: Scope | None = None) -> Host:
+    """The host that drives the EP device of a registration, which must offer one."""
+    found = registration.device is not None
+    host.truth("the registration offers an EP device", found, "none that fits")
+    return host.on(registration, scope)
+
+
 def where_negated(host: Host, session: Session) -> None:
     """State that the node of `NEGATE` ran on the plugin's EP."""
     host.placed(NEGATE, session, {"negate": host.ep_name})
+
+
+def where_chained(host: Host, session: Session) -> None:
+    """State that all nodes of `CHAIN` ran on the plugin's EP."""
+    nodes = ("first_on_device", "on_cpu", "last_on_device")
+    host.placed(CHAIN, session, dict.fromkeys(nodes, host.ep_name))

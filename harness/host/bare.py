@@ -19,7 +19,7 @@ from harness.native.environments import (
 )
 from harness.native.handles import Handle, Scope
 
-__all__ = ["BareHost", "Registration", "Scope"]
+__all__ = ["BareHost", "EpDevice", "Registration", "Scope"]
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,16 @@ class Registration:
     """The one among them that the plugin's entry chooses."""
 
     def unregister(self) -> None:
-        """Unregister the library.
+        """Unregister the library; one that was refused can be tried again.
 
         Raises:
             NativeCallError: ORT or the plugin refused.
         """
         self.handle.release()
+
+    def abandon(self) -> None:
+        """Leave it to the environment, whose end takes it along."""
+        self.handle.abandon()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +76,10 @@ class BareHost(Recording):
         """
         return create_environment(self.api, self.scope)
 
+    def devices(self, env: Handle) -> list[EpDevice]:
+        """All EP devices of an environment, those of ORT's own EPs included."""
+        return ep_devices(self.api, env)
+
     def register(
         self, env: Handle, name: str | None = None, library: Path | None = None
     ) -> Registration:
@@ -85,7 +93,7 @@ class BareHost(Recording):
         Raises:
             NativeCallError: ORT or the plugin refused.
         """
-        known = {device.pointer for device in ep_devices(self.api, env)}
+        known = {device.pointer for device in self.devices(env)}
         handle = register_plugin(
             self.api,
             self.scope,
@@ -93,7 +101,7 @@ class BareHost(Recording):
             name or self.registration_name,
             str(library or self.plugin),
         )
-        devices = [d for d in ep_devices(self.api, env) if d.pointer not in known]
+        devices = [d for d in self.devices(env) if d.pointer not in known]
         return Registration(env, handle, devices, self.choose(devices))
 
     def on(self, registration: Registration, scope: Scope | None = None) -> Host:
@@ -129,3 +137,10 @@ class BareHost(Recording):
         """Whether a library is mapped into the process; the plugin itself if none is named."""
         asked = (library or self.plugin).resolve()
         return any(Path(path) == asked for path in mapped_files())
+
+    def threads(self) -> frozenset[int]:
+        """The ids of the threads that the process has now."""
+        # Not for all hosts: few scenarios ask.
+        import psutil
+
+        return frozenset(thread.id for thread in psutil.Process().threads())

@@ -18,11 +18,17 @@ import numpy as np
 from harness.host.model import Model
 from harness.host.record import Recording, UnsupportedError
 from harness.host.resident import resident_bytes
-from harness.native.allocators import shared_allocator, statistics
+from harness.native.allocators import create_shared_allocator, shared_allocator, statistics
 from harness.native.api import Api, NativeCallError
 from harness.native.environments import EpDevice
 from harness.native.handles import Handle, Scope
-from harness.native.sessions import Session, create_session
+from harness.native.sessions import (
+    Session,
+    SessionOptions,
+    create_options,
+    create_session,
+    session_with,
+)
 from harness.native.tensors import (
     Array,
     Tensor,
@@ -38,6 +44,7 @@ from harness.native.tensors import (
 __all__ = [
     "CPU",
     "FLOAT32",
+    "Array",
     "EpDevice",
     "Handle",
     "Host",
@@ -45,6 +52,7 @@ __all__ = [
     "Options",
     "Promises",
     "Session",
+    "SessionOptions",
     "Tensor",
     "UnsupportedError",
     "kernel_runs",
@@ -161,6 +169,37 @@ class Host(Recording):
         asked = {**self.options.asked(cpu_nodes, capture=capture), **(options or {})}
         return self._session(model, asked, profile, device)
 
+    def session_options(
+        self,
+        *,
+        options: Mapping[str, str] | None = None,
+        devices: Sequence[EpDevice] | None = None,
+    ) -> SessionOptions:
+        """Session options that several sessions may be made with.
+
+        Args:
+            options: provider options beside those that the plugin always gets.
+            devices: EP devices; the driven one if none are named.
+
+        Raises:
+            NativeCallError: ORT refused.
+        """
+        return create_options(
+            self.api,
+            self.scope,
+            self.env,
+            [self.device] if devices is None else devices,
+            provider_options={**self.options.always, **(options or {})},
+        )
+
+    def session_with(self, model: Model, options: SessionOptions) -> Session:
+        """A session of a model, made with session options, which stay as they are.
+
+        Raises:
+            NativeCallError: ORT or the plugin refused.
+        """
+        return session_with(self.api, self.scope, self.env, model.load(self.models), options)
+
     def cpu_tensor(self, array: Array) -> Tensor:
         """A tensor over the memory of an array."""
         return cpu_tensor(self.api, self.scope, self.cpu, array)
@@ -210,6 +249,18 @@ class Host(Recording):
                 "a shared allocator of the EP device", "GetSharedAllocator gives none"
             )
         return allocator
+
+    def new_shared_allocator(self) -> Handle:
+        """A new allocator of the environment for the plugin's device memory, instead of its own.
+
+        Its release takes it out of the environment, which then has none.
+
+        Raises:
+            UnsupportedError: the EP device offers no device memory.
+            NativeCallError: ORT or the plugin refused.
+        """
+        self._device_memory(self.device)
+        return self.scope.own(create_shared_allocator(self.api, self.env, self.device))
 
     def statistics(self, allocator: Handle) -> Mapping[str, str]:
         """What an allocator says of itself, by the names that ORT gave these numbers.

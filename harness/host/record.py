@@ -134,6 +134,24 @@ class Recording:
         self.truth(f"{what} is refused", holds=False, got="it was taken")
         return None
 
+    def tolerated(self, what: str, action: Callable[[], object]) -> NativeCallError | None:
+        """Record that a caller's mistake is let pass, or answered by an error with a message.
+
+        Args:
+            what: the mistake, such as "an option that nobody knows".
+            action: makes it.
+
+        Returns:
+            The error; none if it was let pass.
+        """
+        try:
+            action()
+        except NativeCallError as error:
+            self.truth(f"{what} is refused with a message", bool(error.message), "an empty message")
+            return error
+        self.truth(f"{what} is let pass", holds=True)
+        return None
+
     def counted_capture(self, *, runs: int, kernel_runs: int, host_replays: int) -> None:
         """Record how the runs of a capturing session were executed."""
         self.record.capture = {

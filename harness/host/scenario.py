@@ -47,6 +47,10 @@ class Scenario:
     timeout_s: float | None = None
     """For all iterations together; none leaves it to the matrix."""
     host: HostKind = "registered"
+    alone: bool = False
+    """Has a host of its own, since it may spoil the process for others by design."""
+    ends_alive: bool = False
+    """Nothing is released after it: the process ends with everything alive. Such a one is alone."""
 
     @property
     def family(self) -> str:
@@ -68,6 +72,8 @@ def scenario(
     cases: Mapping[str, Any] | None = None,
     timeout_s: float | None = None,
     host: HostKind = "registered",
+    alone: bool = False,
+    ends_alive: bool = False,
 ) -> Callable[[Callable[..., None]], ScenarioGroup]:
     """Make a function a scenario, or several that differ in one argument.
 
@@ -77,16 +83,19 @@ def scenario(
         cases: the parameter in brackets to the second argument of the function.
         timeout_s: seconds for all iterations together.
         host: the kind of host that it is given.
+        alone: whether it has a host of its own, since it may spoil the process by design.
+        ends_alive: whether the process ends after it with everything alive that it created, the
+            registration and the environment; it has a host of its own then.
     """
+
+    def one(name: str, function: Callable[..., None]) -> Scenario:
+        return Scenario(name, why, function, timeout_s, host, alone or ends_alive, ends_alive)
 
     def decorate(function: Callable[..., None]) -> ScenarioGroup:
         if cases is None:
-            return ScenarioGroup((Scenario(name, why, function, timeout_s, host),))
+            return ScenarioGroup((one(name, function),))
         return ScenarioGroup(
-            tuple(
-                Scenario(f"{name}[{case}]", why, _with(function, value), timeout_s, host)
-                for case, value in cases.items()
-            )
+            tuple(one(f"{name}[{case}]", _with(function, value)) for case, value in cases.items())
         )
 
     return decorate

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,14 @@ class _LoadedPython:
     mapped: list[str]
 
 
+class _After(Enum):
+    """What a host does after a scenario."""
+
+    NEXT = "the next one"
+    END = "releases everything and ends"
+    EXIT = "ends with everything alive"
+
+
 def work(channel: Channel) -> None:
     """Do one job. Ends the process through the interpreter, so that exit handlers run."""
     job = channel.receive_job()
@@ -95,20 +104,22 @@ def work(channel: Channel) -> None:
     if job["kind"] == "bare":
         # It was registered to see which devices it offers; now that is the scenarios' work.
         failures += plugin_scope.close()
+    after = _After.NEXT
     for task in job["tasks"]:
-        changed = _run_task(
+        after = _run_task(
             job, task, scenarios[task_scenario(task["scenario"])], loaded, channel, box
         )
-        if changed:
+        if after is not _After.NEXT:
             # The next scenario must not pay for it: the engine goes on in a fresh host.
             break
     log_to(Path(job["log"]))
     mapped = list(dict.fromkeys([*loaded.mapped, *mapped_files()]))
     box.at("teardown")
-    failures += plugin_scope.close()
-    failures += core_scope.close()
-    after = _sha256(job["plugin"])
-    channel.send("torn-down", failures=failures, mapped=mapped, plugin_sha256_after=after)
+    if after is not _After.EXIT:
+        failures += plugin_scope.close()
+        failures += core_scope.close()
+    digest = _sha256(job["plugin"])
+    channel.send("torn-down", failures=failures, mapped=mapped, plugin_sha256_after=digest)
     box.at("exit")
 
 
@@ -255,8 +266,8 @@ def _run_task(
     loaded: _Loaded | _LoadedPython,
     channel: Channel,
     box: BlackBox,
-) -> bool:
-    """Run a scenario and report it; returns whether the process is not as it was before."""
+) -> _After:
+    """Run a scenario and report it; returns what follows."""
     log_to(Path(task["log"]))
     box.at("scenario", task["scenario"])
     channel.send("started", scenario=task["scenario"])
@@ -269,13 +280,19 @@ def _run_task(
         # What the scenario made goes now, while the black box still names it.
         gc.collect()
     box.at("release", task["scenario"])
-    report["leaked"] = leaked = scope.close()
+    # One that did not come to its end has nothing to show by the end of the process.
+    whole = report["error"] is None and report["unsupported"] is None
+    end_alive = scenario.ends_alive and whole
+    report["leaked"] = leaked = [] if end_alive else scope.close()
     report["duration_s"] = time.perf_counter() - started
     changed = changes(before, process_state())
     report["state_changes"] = [*loaded.state_changes, *changed]
     channel.send("ended", report={"scenario": task["scenario"], **report})
+    if end_alive:
+        return _After.EXIT
     # What a bare scenario failed to give back may be the registration of the next one.
-    return bool(changed) or (job["kind"] == "bare" and bool(leaked))
+    spoilt = bool(changed) or (job["kind"] == "bare" and bool(leaked))
+    return _After.END if spoilt else _After.NEXT
 
 
 def _given(

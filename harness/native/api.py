@@ -7,6 +7,7 @@ release.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -205,6 +206,9 @@ def load_core(library: Path, trace: Trace) -> Api:
     try:
         loaded: Any = ffi.dlopen(str(library))
         base = loaded.OrtGetApiBase()
+        # cffi unloads a library with the last reference to it, which at exit is too early: in an
+        # application the core outlives whatever a plugin does then. What ctypes loads, it keeps.
+        ctypes.CDLL(str(library))
     except (OSError, AttributeError) as error:
         raise CoreLoadError(f"{library} cannot be used as a core: {error}") from None
     finally:

@@ -1,4 +1,4 @@
-"""Owning handles: what is created is released exactly once, in reverse order of creation.
+"""Owning handles: what is created is released once at most, in reverse order of creation.
 
 A `Scope` owns handles. Closing a scope releases, last created first, what was not released
 before; a release that fails does not keep the others from being released.
@@ -46,10 +46,19 @@ class Handle:
         return self._release is None
 
     def release(self) -> None:
-        """Release it; a second time does nothing."""
+        """Release it; a second time does nothing, unless the first was refused."""
         release, self._release = self._release, None
-        if release is not None:
+        if release is None:
+            return
+        try:
             release(self._pointer)
+        except BaseException:
+            self._release = release
+            raise
+
+    def abandon(self) -> None:
+        """Give it up without a release: what could release it is gone."""
+        self._release = None
 
 
 class Scope:
@@ -84,6 +93,12 @@ class Scope:
             except Exception as error:  # noqa: BLE001 - the rest must still be released
                 failures.append(f"{handle.kind}: {error}")
         return failures
+
+    def abandon(self) -> None:
+        """Give up everything that is left without a release."""
+        for handle in self._handles:
+            handle.abandon()
+        self._handles.clear()
 
     def __enter__(self) -> Self:
         return self

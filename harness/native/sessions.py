@@ -17,11 +17,32 @@ from harness.native.environments import EpDevice
 from harness.native.handles import Handle, Scope
 from harness.native.tensors import Tensor, adopt_fetch, shape_of
 
-__all__ = ["IoBinding", "Session", "create_session"]
+__all__ = [
+    "IoBinding",
+    "Session",
+    "SessionOptions",
+    "create_options",
+    "create_session",
+    "session_with",
+]
 
 # One key for the EPs of all vendors, in spite of what ORT's constant for it is called.
 _GRAPH_ID = b"gpu_graph_id"
 _RECORD_ASSIGNMENT = {"session.record_ep_graph_assignment_info": "1"}
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """Session options, and what was said in them."""
+
+    handle: Handle
+    devices: Sequence[EpDevice]
+    provider_options: Mapping[str, str]
+    profiled: bool
+
+    def release(self) -> None:
+        """Release them; sessions that were made with them live on."""
+        self.handle.release()
 
 
 @dataclass(frozen=True)
@@ -198,6 +219,92 @@ def _run_options(api: Api, graph: int | None, stream: Handle | None = None) -> I
         api.plain("ReleaseRunOptions", options)
 
 
+def create_options(
+    api: Api,
+    scope: Scope,
+    env: Handle,
+    devices: Sequence[EpDevice],
+    *,
+    provider_options: Mapping[str, str],
+    profile_prefix: str | None = None,
+) -> SessionOptions:
+    """Session options that name EP devices, for one session or several.
+
+    Args:
+        api: the core.
+        scope: owns them.
+        env: the environment.
+        devices: EP devices of one EP.
+        provider_options: what is sent to the EP; keys and values.
+        profile_prefix: where a profile is written, if one is wanted; an absolute path.
+
+    Raises:
+        NativeCallError: ORT refused.
+    """
+    options = scope.own(
+        Handle(
+            "session options",
+            api.get("CreateSessionOptions", "OrtSessionOptions **"),
+            lambda pointer: api.plain("ReleaseSessionOptions", pointer),
+        )
+    )
+    for key, value in _RECORD_ASSIGNMENT.items():
+        api.call("AddSessionConfigEntry", options.pointer, key.encode(), value.encode())
+    # One thread: the models are tiny, and a pool in each session would be the larger work.
+    api.call("SetIntraOpNumThreads", options.pointer, 1)
+    if profile_prefix is not None:
+        api.call("EnableProfiling", options.pointer, path_argument(profile_prefix))
+    keys, kept_keys = strings(provider_options)
+    values, kept_values = strings(provider_options.values())
+    api.call(
+        "SessionOptionsAppendExecutionProvider_V2",
+        options.pointer,
+        env.pointer,
+        [device.pointer for device in devices],
+        len(devices),
+        keys,
+        values,
+        len(provider_options),
+    )
+    del kept_keys, kept_values
+    return SessionOptions(
+        options, tuple(devices), dict(provider_options), profiled=profile_prefix is not None
+    )
+
+
+def session_with(
+    api: Api, scope: Scope, env: Handle, model: bytes, options: SessionOptions
+) -> Session:
+    """A session for a model, made with session options, which stay as they are.
+
+    Args:
+        api: the core.
+        scope: owns the session and what is created from it.
+        env: the environment.
+        model: the bytes of an ONNX model.
+        options: name its EP devices.
+
+    Raises:
+        NativeCallError: ORT or the plugin refused.
+    """
+    session = api.get(
+        "CreateSessionFromArray",
+        "OrtSession **",
+        env.pointer,
+        ffi.from_buffer(model),
+        len(model),
+        options.handle.pointer,
+    )
+    return Session(
+        api,
+        scope,
+        scope.own(Handle("session", session, lambda s: api.plain("ReleaseSession", s))),
+        options.devices,
+        options.provider_options,
+        profiled=options.profiled,
+    )
+
+
 def create_session(
     api: Api,
     scope: Scope,
@@ -222,46 +329,13 @@ def create_session(
     Raises:
         NativeCallError: ORT or the plugin refused.
     """
-    options = Handle(
-        "session options",
-        api.get("CreateSessionOptions", "OrtSessionOptions **"),
-        lambda pointer: api.plain("ReleaseSessionOptions", pointer),
-    )
-    try:
-        for key, value in _RECORD_ASSIGNMENT.items():
-            api.call("AddSessionConfigEntry", options.pointer, key.encode(), value.encode())
-        # One thread: the models are tiny, and a pool in each session would be the larger work.
-        api.call("SetIntraOpNumThreads", options.pointer, 1)
-        if profile_prefix is not None:
-            api.call("EnableProfiling", options.pointer, path_argument(profile_prefix))
-        keys, kept_keys = strings(provider_options)
-        values, kept_values = strings(provider_options.values())
-        api.call(
-            "SessionOptionsAppendExecutionProvider_V2",
-            options.pointer,
-            env.pointer,
-            [device.pointer for device in devices],
-            len(devices),
-            keys,
-            values,
-            len(provider_options),
+    with Scope() as passing:
+        options = create_options(
+            api,
+            passing,
+            env,
+            devices,
+            provider_options=provider_options,
+            profile_prefix=profile_prefix,
         )
-        del kept_keys, kept_values
-        session = api.get(
-            "CreateSessionFromArray",
-            "OrtSession **",
-            env.pointer,
-            ffi.from_buffer(model),
-            len(model),
-            options.pointer,
-        )
-    finally:
-        options.release()
-    return Session(
-        api,
-        scope,
-        scope.own(Handle("session", session, lambda s: api.plain("ReleaseSession", s))),
-        tuple(devices),
-        dict(provider_options),
-        profiled=profile_prefix is not None,
-    )
+        return session_with(api, scope, env, model, options)
