@@ -231,6 +231,12 @@ bool Device::upload_in_progress() {
   return false;
 }
 
+void Device::clear_all() {
+  const std::lock_guard<std::mutex> guard(lock_);
+  for (const auto& [address, buffer] : buffers_)
+    std::memset(buffer->content.get(), 0, buffer->capacity);
+}
+
 MemoryStatistics Device::statistics() const {
   const std::lock_guard<std::mutex> guard(lock_);
   return statistics_;

@@ -74,6 +74,7 @@ class Device {
   // For faults alone.
   std::shared_ptr<Recording> recording_of_all();
   bool upload_in_progress();
+  void clear_all();
 
  private:
   Buffer* live_twin(std::size_t capacity, std::size_t bytes);

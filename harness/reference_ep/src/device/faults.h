@@ -93,6 +93,16 @@ namespace reference {
   FAULT(still_mapped, "still-mapped")                                    \
   FAULT(thread_outlives_library, "thread-outlives-library")              \
   FAULT(failed_session_poisons, "failed-session-poisons")                \
+  FAULT(first_unregister_ends_all, "first-unregister-ends-all")          \
+  FAULT(asserts_nothing_alive, "asserts-nothing-alive")                  \
+  FAULT(half_made_session_poisons, "half-made-session-poisons")          \
+  FAULT(bad_option_aborts, "bad-option-aborts")                          \
+  FAULT(options_written_to, "options-written-to")                        \
+  FAULT(shared_allocator_once, "shared-allocator-once")                  \
+  FAULT(session_release_ends_others, "session-release-ends-others")      \
+  FAULT(thread_left_running, "thread-left-running")                      \
+  FAULT(ends_twice_at_exit, "ends-twice-at-exit")                        \
+  FAULT(exit_with_session_crashes, "exit-with-session-crashes")          \
   /* hostile */                                                          \
   FAULT(exit_in_run, "exit-in-run")                                      \
   FAULT(abort_in_run, "abort-in-run")                                    \

@@ -76,11 +76,14 @@ Ep::Ep(const Shared& shared, const OrtSessionOptions& session_options)
          member <= reinterpret_cast<void**>(&ReleaseCapturedGraph); ++member)
       *member = set_by_nobody;
   }
-  if (planted(Fault::failed_session_poisons)) check_for_poison();
+  if (planted(Fault::failed_session_poisons) || planted(Fault::half_made_session_poisons))
+    check_for_poison();
+  at_session_start();
 }
 
 Ep::~Ep() {
-  at_session_release();
+  at_session_release(kernels_ != 0);
+  if (planted(Fault::session_release_ends_others)) shared_.device->clear_all();
   end_creation();
   if (run_) contract().end(*run_);
   const InProgress operation(contract(), Operation::release_session, session_->id());

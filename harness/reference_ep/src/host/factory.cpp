@@ -1,5 +1,6 @@
 #include "host/factory.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -57,8 +58,12 @@ OrtMemoryInfo* Factory::make_memory(std::size_t number) const {
 }
 
 Factory::~Factory() {
-  for (std::size_t number = 0; number < shared_.size(); ++number)
+  for (std::size_t number = 0; number < shared_.size(); ++number) {
+    if (planted(Fault::asserts_nothing_alive) &&
+        shared_[number].device->statistics().live_buffers != 0)
+      std::abort();
     log_contract(*shared_[number].device, number, host_.version, name_of(mode_));
+  }
   for (OrtMemoryInfo* memory : memories_) host_.api->ReleaseMemoryInfo(memory);
 }
 
@@ -132,6 +137,8 @@ OrtStatus* Factory::create_allocator(OrtEpFactory* self, const OrtMemoryInfo* me
     const Shared& shared =
         factory->shared_of(*factory->host_.ep_api->MemoryInfo_GetMemoryDevice(memory));
     const bool first = shared.memory == factory->memories_.front();
+    if (planted(Fault::shared_allocator_once) && first && factory->first_ != nullptr)
+      throw Failure(Code::fail, "the device has an allocator, and makes no other");
     if (planted(Fault::second_device_evicts) && !first && factory->first_ != nullptr)
       evict(*factory->first_);
     *allocator = make_allocator(shared.host, shared.memory, shared.device, nullptr);

@@ -48,7 +48,7 @@ class Factory : public OrtEpFactory {
   Mode mode_;
   std::vector<OrtMemoryInfo*> memories_;  // by the number of the device
   std::vector<Shared> shared_;            // likewise
-  OrtAllocator* first_ = nullptr;         // for a fault alone
+  OrtAllocator* first_ = nullptr;         // for faults alone
 };
 
 }  // namespace reference

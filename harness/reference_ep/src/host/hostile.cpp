@@ -126,6 +126,22 @@ bool first_time() {
   return !done.exchange(true);
 }
 
+// What is alive in this library, and what was.
+std::atomic<int> factories{0};
+std::atomic<int> sessions{0};
+std::atomic<bool> had_session{false};
+std::atomic<bool> ended{false};
+
+// Runs when the library is unloaded, or when the process ends before that.
+struct AtTheEnd {
+  ~AtTheEnd() {
+    if (factories == 0) return;
+    const bool in_use = sessions != 0;
+    if (planted(Fault::exit_with_session_crashes) && in_use) crash();
+    if (planted(Fault::ends_twice_at_exit) && had_session && !in_use) crash();
+  }
+} at_the_end;
+
 std::mutex queues[2];
 std::timed_mutex after_error_lock;
 std::atomic<bool> poisoned{false};
@@ -142,6 +158,7 @@ bool registered_before() {
 }
 
 void at_register() {
+  factories += 1;
   if (planted(Fault::register_refused))
     throw Failure(Code::fail, "this plugin does not want to be registered");
   if (planted(Fault::crash_at_register)) crash();
@@ -155,6 +172,10 @@ void at_register() {
     std::thread([] {
       for (volatile unsigned turns = 0;; turns = turns + 1) std::this_thread::sleep_for(1ms);
     }).detach();
+  if (planted(Fault::thread_left_running)) {
+    stay_mapped();
+    std::thread(hang).detach();
+  }
   if (planted(Fault::second_registration_refused) || planted(Fault::second_registration_empty)) {
     const bool again = std::getenv(mark) != nullptr;
     set_variable(mark, again ? "2" : "1");
@@ -163,12 +184,23 @@ void at_register() {
   }
 }
 
-void at_session_release() {
+void at_session_start() {
+  if (planted(Fault::first_unregister_ends_all)) check_for_end();
+  sessions += 1;
+  had_session = true;
+}
+
+void at_session_release(bool complete) {
+  sessions -= 1;
+  if (planted(Fault::half_made_session_poisons) && !complete) poisoned = true;
   if (planted(Fault::crash_at_session_release)) crash();
   if (planted(Fault::hang_at_session_release)) hang();
 }
 
 void at_unregister() {
+  factories -= 1;
+  ended = true;
+  if (planted(Fault::asserts_nothing_alive) && sessions != 0) std::abort();
   if (planted(Fault::crash_at_unregister)) crash();
   if (planted(Fault::hang_at_unregister)) hang();
 }
@@ -176,6 +208,7 @@ void at_unregister() {
 void at_run_start() {
   static std::atomic<int> runs{0};
   const int run = runs++;
+  if (planted(Fault::first_unregister_ends_all)) check_for_end();
   if (planted(Fault::memory_grows)) grow_memory();
   if (planted(Fault::runs_slow_down)) std::this_thread::sleep_for(run * 20ms);
   if (planted(Fault::lock_kept_after_error)) {
@@ -207,9 +240,17 @@ void in_kernel() {
   if (planted(Fault::child_left_behind) && first_time()) leave_child();
 }
 
+void at_bad_option() {
+  if (planted(Fault::bad_option_aborts)) std::abort();
+}
+
 void after_error() noexcept {
   if (planted(Fault::failed_session_poisons)) poisoned = true;
   if (planted(Fault::lock_kept_after_error)) after_error_lock.try_lock();
+}
+
+void check_for_end() {
+  if (ended) throw Failure(Code::ep_fail, "the device was ended with an earlier registration");
 }
 
 void check_for_poison() {

@@ -4,6 +4,9 @@
 #include <cctype>
 #include <memory>
 
+#include "device/faults.h"
+#include "host/hostile.h"
+
 namespace reference {
 
 namespace {
@@ -28,6 +31,7 @@ std::set<std::string> lines(const std::string& text) {
 bool flag(const std::string& key, const std::string& value) {
   if (value == "1") return true;
   if (value == "0") return false;
+  at_bad_option();
   throw Failure(Code::invalid_argument, key + " must be 0 or 1, not \"" + value + "\"");
 }
 
@@ -54,11 +58,15 @@ Options read_options(const Host& host, const OrtSessionOptions& session_options,
     } else if (key == "reference.enable_graph_capture") {
       options.graph_capture = flag(key, values[i]);
     } else {
+      at_bad_option();
       throw Failure(Code::invalid_argument,
                     "unknown provider option \"" + key +
                         "\"; known are reference.cpu_nodes and reference.enable_graph_capture");
     }
   }
+  if (planted(Fault::options_written_to))
+    host.check(host.api->AddSessionConfigEntry(const_cast<OrtSessionOptions*>(&session_options),
+                                               (prefix + "reference.seen").c_str(), "1"));
   return options;
 }
 
