@@ -167,10 +167,14 @@ def second_user(host: BareHost) -> None:
 @scenario(
     "lifecycle/same-name",
     host="bare",
+    alone=True,
     why="A registration that is refused, since its name is taken, ends the one that has it.",
 )
 def same_name(host: BareHost) -> None:
-    """Register the library again and again under the name that it has."""
+    """Register the library again and again under the name that it has.
+
+    Every core that was tried keeps the library loaded for good when it has refused a name.
+    """
     env = host.environment()
     registration = host.register(env)
     driven = offered(host, registration)

@@ -94,6 +94,7 @@ namespace reference {
   FAULT(thread_outlives_library, "thread-outlives-library")              \
   FAULT(failed_session_poisons, "failed-session-poisons")                \
   FAULT(first_unregister_ends_all, "first-unregister-ends-all")          \
+  FAULT(unused_factory_ends_all, "unused-factory-ends-all")              \
   FAULT(asserts_nothing_alive, "asserts-nothing-alive")                  \
   FAULT(half_made_session_poisons, "half-made-session-poisons")          \
   FAULT(bad_option_aborts, "bad-option-aborts")                          \

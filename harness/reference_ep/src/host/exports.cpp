@@ -52,7 +52,7 @@ REFERENCE_EXPORT OrtStatus* CreateEpFactories(const char* registration_name, con
 
 REFERENCE_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   using namespace reference;
-  at_unregister();
+  at_unregister(static_cast<Factory*>(factory)->used());
   delete static_cast<Factory*>(factory);
   return nullptr;
 }

@@ -85,6 +85,7 @@ OrtStatus* Factory::get_supported_devices(OrtEpFactory* self,
   auto* factory = static_cast<Factory*>(self);
   return factory->host_.guarded([&] {
     *count = 0;
+    factory->used_ = true;
     if (planted(Fault::no_devices)) return;
     if (planted(Fault::second_registration_empty) && registered_before()) return;
     // The devices are simulated by the processor: that is the hardware they are offered for.

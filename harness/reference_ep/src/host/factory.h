@@ -18,6 +18,9 @@ class Factory : public OrtEpFactory {
   Factory(const Factory&) = delete;
   Factory& operator=(const Factory&) = delete;
 
+  // Whether it was asked for its devices.
+  bool used() const { return used_; }
+
  private:
   static const char* get_name(const OrtEpFactory* self);
   static const char* get_vendor(const OrtEpFactory* self);
@@ -48,7 +51,8 @@ class Factory : public OrtEpFactory {
   Mode mode_;
   std::vector<OrtMemoryInfo*> memories_;  // by the number of the device
   std::vector<Shared> shared_;            // likewise
-  OrtAllocator* first_ = nullptr;         // for faults alone
+  bool used_ = false;
+  OrtAllocator* first_ = nullptr;  // for faults alone
 };
 
 }  // namespace reference

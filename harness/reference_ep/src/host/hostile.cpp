@@ -142,6 +142,10 @@ struct AtTheEnd {
   }
 } at_the_end;
 
+void check_for_end() {
+  if (ended) throw Failure(Code::ep_fail, "the device was ended with an earlier registration");
+}
+
 std::mutex queues[2];
 std::timed_mutex after_error_lock;
 std::atomic<bool> poisoned{false};
@@ -185,7 +189,7 @@ void at_register() {
 }
 
 void at_session_start() {
-  if (planted(Fault::first_unregister_ends_all)) check_for_end();
+  check_for_end();
   sessions += 1;
   had_session = true;
 }
@@ -197,9 +201,10 @@ void at_session_release(bool complete) {
   if (planted(Fault::hang_at_session_release)) hang();
 }
 
-void at_unregister() {
+void at_unregister(bool used) {
   factories -= 1;
-  ended = true;
+  if (planted(Fault::first_unregister_ends_all)) ended = true;
+  if (planted(Fault::unused_factory_ends_all) && !used) ended = true;
   if (planted(Fault::asserts_nothing_alive) && sessions != 0) std::abort();
   if (planted(Fault::crash_at_unregister)) crash();
   if (planted(Fault::hang_at_unregister)) hang();
@@ -208,7 +213,7 @@ void at_unregister() {
 void at_run_start() {
   static std::atomic<int> runs{0};
   const int run = runs++;
-  if (planted(Fault::first_unregister_ends_all)) check_for_end();
+  check_for_end();
   if (planted(Fault::memory_grows)) grow_memory();
   if (planted(Fault::runs_slow_down)) std::this_thread::sleep_for(run * 20ms);
   if (planted(Fault::lock_kept_after_error)) {
@@ -247,10 +252,6 @@ void at_bad_option() {
 void after_error() noexcept {
   if (planted(Fault::failed_session_poisons)) poisoned = true;
   if (planted(Fault::lock_kept_after_error)) after_error_lock.try_lock();
-}
-
-void check_for_end() {
-  if (ended) throw Failure(Code::ep_fail, "the device was ended with an earlier registration");
 }
 
 void check_for_poison() {

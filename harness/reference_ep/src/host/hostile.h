@@ -9,7 +9,8 @@ void at_register();
 void at_session_start();
 // Whether it was complete: some fail after the EP was made, and never get a kernel.
 void at_session_release(bool complete);
-void at_unregister();
+// Whether the factory was ever asked for its devices.
+void at_unregister(bool used);
 void at_run_start();
 void at_run_end();
 void in_kernel();
@@ -19,9 +20,6 @@ void at_bad_option();
 
 // Whether an earlier registration of this process left its mark, which survives an unload.
 bool registered_before();
-
-// Throws Failure if a factory of this library was released before.
-void check_for_end();
 
 // Throws Failure for every session after one whose creation failed.
 void check_for_poison();
