@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from harness.host.bare import BareHost, EpDevice, Registration, Scope
-from harness.host.host import Array, Host, Session, Tensor, UnsupportedError
+from harness.host.host import Array, Host, Session, SessionOptions, Tensor, UnsupportedError
 from harness.host.scenario import scenario
 from scenarios.models import CHAIN, NEGATE, NOBODYS
 from scenarios.runs import chained, negated, offered, where_chained, where_negated
@@ -334,14 +334,16 @@ def failed_session(host: BareHost, fail: Callable[[BareHost, Host], None]) -> No
 )
 def session_options(host: Host) -> None:
     """Make two sessions with the same options: they outlive the first, and not the second."""
+    options: SessionOptions | None = None
     for i in host.iterations():
-        if i % 2 == 0:
-            options = host.session_options()
+        used_before = options is not None
+        options = options or host.session_options()
         session = host.session_with(NEGATE, options)
-        if i % 2 == 1:
+        if used_before:
             options.release()
+            options = None
         negated(host, session)
-        if i < 2:
+        if i == 0:
             where_negated(host, session)
         session.release()
 
@@ -408,9 +410,8 @@ def closed_first(host: Host) -> None:
         both = [stays, newer]
         for one in both:
             one.use(host)
-        if i == 0:
-            where_negated(host, stays.session)
-            where_chained(host, newer.session)
+            if i == 0:
+                (where_negated, where_chained)[one.which](host, one.session)
         closed, stays = reversed(both) if i % 2 == 0 else both
         closed.close()
         stays.use(host)

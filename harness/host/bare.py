@@ -16,6 +16,7 @@ from harness.native.environments import (
     create_environment,
     ep_devices,
     register_plugin,
+    unregister_plugin,
 )
 from harness.native.handles import Handle, Scope
 
@@ -26,6 +27,7 @@ __all__ = ["BareHost", "EpDevice", "Registration", "Scope"]
 class Registration:
     """A plugin library registered in an environment."""
 
+    api: Api
     env: Handle
     handle: Handle
     """Its release unregisters the library."""
@@ -35,12 +37,13 @@ class Registration:
     """The one among them that the plugin's entry chooses."""
 
     def unregister(self) -> None:
-        """Unregister the library; one that was refused can be tried again.
+        """Unregister the library; once more does nothing, unless it was refused.
 
         Raises:
             NativeCallError: ORT or the plugin refused.
         """
-        self.handle.release()
+        if not self.handle.released:
+            unregister_plugin(self.api, self.env, self.handle)
 
     def abandon(self) -> None:
         """Leave it to the environment, whose end takes it along."""
@@ -102,7 +105,7 @@ class BareHost(Recording):
             str(library or self.plugin),
         )
         devices = [d for d in self.devices(env) if d.pointer not in known]
-        return Registration(env, handle, devices, self.choose(devices))
+        return Registration(self.api, env, handle, devices, self.choose(devices))
 
     def on(self, registration: Registration, scope: Scope | None = None) -> Host:
         """The host that drives the device of a registration, and records for this scenario.

@@ -13,7 +13,7 @@ from typing import Any
 from harness.native.api import Api, ffi, path_argument, text
 from harness.native.handles import Handle, Scope
 
-__all__ = ["EpDevice", "create_environment", "ep_devices", "register_plugin"]
+__all__ = ["EpDevice", "create_environment", "ep_devices", "register_plugin", "unregister_plugin"]
 
 _LOG_WARNINGS = 2
 _HARDWARE_TYPES = {0: "cpu", 1: "gpu", 2: "npu"}
@@ -68,6 +68,16 @@ def register_plugin(
             lambda name: api.call("UnregisterExecutionProviderLibrary", env.pointer, name),
         )
     )
+
+
+def unregister_plugin(api: Api, env: Handle, registration: Handle) -> None:
+    """Unregister a plugin library; a registration that is refused this stays, and can try again.
+
+    Raises:
+        NativeCallError: ORT or the plugin refused.
+    """
+    api.call("UnregisterExecutionProviderLibrary", env.pointer, registration.pointer)
+    registration.abandon()
 
 
 def ep_devices(api: Api, env: Handle) -> list[EpDevice]:

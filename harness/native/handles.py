@@ -46,15 +46,10 @@ class Handle:
         return self._release is None
 
     def release(self) -> None:
-        """Release it; a second time does nothing, unless the first was refused."""
+        """Release it; a second time does nothing."""
         release, self._release = self._release, None
-        if release is None:
-            return
-        try:
+        if release is not None:
             release(self._pointer)
-        except BaseException:
-            self._release = release
-            raise
 
     def abandon(self) -> None:
         """Give it up without a release: what could release it is gone."""

@@ -34,7 +34,14 @@ def scenario_page(scenarios: Iterable[Scenario]) -> str:
         lines += ["", f"## {family}", "", "| scenario | the defect that it exists for | |"]
         lines.append("|---|---|---|")
         lines += [
-            f"| `{one.name}` | {one.why.replace('|', chr(92) + '|')} | {_HOSTS[one.host]} |"
+            f"| `{one.name}` | {one.why.replace('|', chr(92) + '|')} | {_host(one)} |"
             for one in members
         ]
     return "\n".join(lines) + "\n"
+
+
+def _host(scenario: Scenario) -> str:
+    """What is special about the host of a scenario; empty if nothing is."""
+    own = "in a host of its own" if scenario.alone else ""
+    left = "which ends with everything alive" if scenario.ends_alive else ""
+    return ", ".join(filter(None, [_HOSTS[scenario.host], own, left]))

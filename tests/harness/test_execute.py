@@ -225,6 +225,32 @@ def test_what_fails_once_and_passes_alone_is_flaky(lab: Lab) -> None:
     assert [outcome(cells[name])[2] for name in FINE[:2]] == ["expected", "expected"]
 
 
+def test_a_scenario_that_asks_for_it_has_a_host_of_its_own(lab: Lab) -> None:
+    cells = lab.run("rogue/alone", *FINE[:2], "rogue/left-alive[fine]")
+
+    assert {outcome(cell) for cell in cells.values()} == {("passed", "ok", "expected")}
+    (tried,), *others = (cell.attempts for cell in cells.values())
+    assert tried.alone
+    assert [one.alone for (one,) in others] == [False, False, True]
+    hosts = [one.host for (one,) in others]
+    assert hosts[0] == hosts[1]
+    assert len({tried.host, *hosts}) == 3
+
+
+@pytest.mark.parametrize(
+    ("case", "ends", "told"),
+    [("fine", ("passed", "ok"), False), ("failing", ("failed", "native-error"), True)],
+)
+def test_what_is_left_alive_is_not_released_if_the_scenario_came_to_its_end(
+    lab: Lab, case: str, ends: tuple[str, str], told: bool
+) -> None:
+    cell = lab.run(f"rogue/left-alive[{case}]")[f"rogue/left-alive[{case}]"]
+
+    assert outcome(cell)[:2] == ends, cell.detail
+    log = (lab.folder / cell.log).read_text() if cell.log else ""
+    assert ("released" in log) == told
+
+
 def test_a_failure_is_believed_only_when_a_fresh_host_shows_it_again(lab: Lab) -> None:
     cell = lab.run(FINE[0], "rogue/wrong")["rogue/wrong"]
 

@@ -304,6 +304,7 @@ def test_plan_json_holds_every_cell_and_why_each_core_has_its_mode() -> None:
             "iterations": 20,
             "host": "registered",
             "repetition": 1,
+            "alone": False,
         }
         for core, mode in (
             ("1.24.4", "serialized"),

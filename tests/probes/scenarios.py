@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import locale
-import os
-import shutil
 import signal
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +14,7 @@ import numpy as np
 
 from harness.host.host import FLOAT32, Host, Session, UnsupportedError
 from harness.host.scenario import scenario
-from harness.native.api import NativeCallError, ffi
+from harness.native.api import NativeCallError
 from harness.native.handles import Scope
 from harness.native.sessions import IoBinding
 from scenarios.models import NEGATE, SHAPE
@@ -202,38 +199,6 @@ def branches(host: Host) -> None:
     placed(host, plain)
 
 
-@scenario("probe/options", why="An option that nobody knows, or a bad value, is taken.")
-def options(host: Host) -> None:
-    session = host.session(NEGATE)
-    always = host.options.always
-
-    def with_options(**more: str) -> Session:
-        from harness.native.sessions import create_session
-
-        return create_session(
-            host.api,
-            host.scope,
-            host.env,
-            [host.device],
-            NEGATE.load(host.models),
-            provider_options={**always, **{k.replace("__", "."): v for k, v in more.items()}},
-        )
-
-    for _ in host.iterations():
-        refused(host, "an unknown option", lambda: with_options(reference__x="1"), "unknown")
-        refused(
-            host,
-            "a bad value",
-            lambda: with_options(reference__enable_graph_capture="yes"),
-            "must be 0 or 1",
-        )
-        passing = with_options(reference__enable_graph_capture="0")
-        plain_run(host, passing)
-        passing.release()
-        plain_run(host, session)
-    placed(host, session)
-
-
 @scenario("probe/threads", why="Independent sessions on four threads harm each other.")
 def threads(host: Host) -> None:
     if host.mode != "concurrent":
@@ -276,57 +241,6 @@ def run_in_threads(host: Host) -> None:
             worker.join()
         truth(host, f"every thread was right ({wrong[:3]})", not wrong)
     host.placed(WIDE, sessions[0], {"negate": host.ep_name})
-
-
-@scenario("probe/second-registration", why="A library can be registered only once in a process.")
-def second_registration(host: Host) -> None:
-    from harness.host.mapped import mapped_files
-
-    library = next(path for path in mapped_files() if "reference_ep" in path)
-    session = host.session(NEGATE)
-    for i in host.iterations():
-        name = f"again-{i}".encode()
-        before = len(
-            host.api.get_list("GetEpDevices", "const OrtEpDevice *const **", host.env.pointer)
-        )
-        host.api.call(
-            "RegisterExecutionProviderLibrary",
-            host.env.pointer,
-            name,
-            ffi.new("char[]", os.fsencode(library)),
-        )
-        after = len(
-            host.api.get_list("GetEpDevices", "const OrtEpDevice *const **", host.env.pointer)
-        )
-        host.check("EP devices more", np.array(1), np.array(after - before))
-        host.api.call("UnregisterExecutionProviderLibrary", host.env.pointer, name)
-        plain_run(host, session)
-    placed(host, session)
-
-
-@scenario("probe/unmapped", why="A library stays mapped, or runs on, after it was unregistered.")
-def unmapped(host: Host) -> None:
-    from harness.host.mapped import mapped_files
-
-    library = next(path for path in mapped_files() if "reference_ep" in path)
-    session = host.session(NEGATE)
-    for i in host.iterations():
-        # A file of its own: the one that the host registered stays registered.
-        copied = Path(host.scratch, f"copied-{i}.so")
-        shutil.copy(library, copied)
-        name = f"copied-{i}".encode()
-        host.api.call(
-            "RegisterExecutionProviderLibrary",
-            host.env.pointer,
-            name,
-            ffi.new("char[]", os.fsencode(copied)),
-        )
-        truth(host, "it is mapped while it is registered", str(copied) in mapped_files())
-        host.api.call("UnregisterExecutionProviderLibrary", host.env.pointer, name)
-        truth(host, "it is not mapped after that", str(copied) not in mapped_files())
-        time.sleep(0.02)
-        plain_run(host, session)
-    placed(host, session)
 
 
 @scenario("probe/process-state", why="A plugin changes the process that it is a guest in.")

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from harness.host.host import CPU, Host, UnsupportedError
 from harness.host.scenario import scenario
+from harness.native.api import NativeCallError
+from harness.native.handles import Handle
 from scenarios.models import NEGATE
 from scenarios.values import values
 
@@ -29,6 +31,27 @@ def _work(host: Host) -> None:
 @scenario("rogue/fine", why="Behaves.", cases={"1": 1, "2": 2, "3": 3})
 def fine(host: Host, _case: int) -> None:
     _work(host)
+
+
+@scenario("rogue/alone", why="Behaves, in a host of its own.", alone=True)
+def alone(host: Host) -> None:
+    _work(host)
+
+
+@scenario(
+    "rogue/left-alive",
+    why="Leaves behind what says when it is released.",
+    cases={"fine": True, "failing": False},
+    ends_alive=True,
+)
+def left_alive(host: Host, well: bool) -> None:
+    def told(_pointer: object) -> None:
+        print("released", file=sys.stderr, flush=True)
+
+    host.scope.own(Handle("thing", None, told))
+    _work(host)
+    if not well:
+        raise NativeCallError("Run", "FAIL", "it did not come to its end")
 
 
 @scenario("rogue/signal", why="A signal.", cases={"SIGSEGV": 11, "SIGKILL": 9, "SIGABRT": 6})

@@ -14,11 +14,12 @@ from scenarios.models import (
     NEGATE,
     NEGATE_AND_MOVE,
     NEGATE_LARGE,
+    NOBODYS,
     SHAPE,
     TWO_BRANCHES,
 )
 
-MODELS = [NEGATE, TWO_BRANCHES, CHAIN, MIN_CHAIN]
+MODELS = [NEGATE, TWO_BRANCHES, CHAIN, MIN_CHAIN, NOBODYS]
 OF_OTHER_SHAPES = [NEGATE_LARGE, *NEGATE_AND_MOVE.values()]
 
 
@@ -93,6 +94,12 @@ def test_the_min_chain_takes_the_least_of_all_seven(least: str) -> None:
     (y,) = computed(MIN_CHAIN, **feeds).values()
 
     assert y.tolist() == [[9, 20], [29, 40], [49, -61]]
+
+
+def test_the_model_that_nobody_has_a_kernel_for_is_valid() -> None:
+    (y,) = computed(NOBODYS, x=array(-1, -2, -3, -4, -5, -6)).values()
+
+    assert np.allclose(y, np.arccosh([[1, 2], [3, 4], [5, 6]]))
 
 
 def test_the_nodes_of_the_chain_stand_in_a_row() -> None:

@@ -62,6 +62,29 @@ def floats(*values: float, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
 NAN = float("nan")
 
 
+def refuse(message: str) -> None:
+    raise NativeCallError("CreateEnv", "FAIL", message)
+
+
+@pytest.mark.parametrize(
+    ("message", "refused", "tolerated"), [("no", 0, 0), ("", 1, 1), (None, 1, 0)]
+)
+def test_a_mistake_is_answered_by_a_message_or_may_be_let_pass(
+    host: Host, message: str | None, refused: int, tolerated: int
+) -> None:
+    def mistake() -> None:
+        if message is not None:
+            refuse(message)
+
+    for record, failures in ((host.refused, refused), (host.tolerated, tolerated)):
+        checks, before = host.record.checks, host.record.failure_count
+        error = record("a mistake", mistake)
+
+        assert (error and error.message) == message
+        assert host.record.checks == checks + 1
+        assert host.record.failure_count == before + failures
+
+
 @pytest.mark.parametrize(
     ("expected", "got", "same"),
     [

@@ -66,6 +66,28 @@ def test_the_shipped_package_brings_its_families() -> None:
     assert all((one.host == "python") == (one.family == "python") for one in found.values())
 
 
+def test_what_ends_with_everything_alive_is_alone() -> None:
+    @scenario("a/b", why="w", ends_alive=True, cases={"1": 1, "2": 2})
+    def ends(host: Host, case: int) -> None: ...
+
+    @scenario("a/c", why="w", alone=True)
+    def alone(host: Host) -> None: ...
+
+    @scenario("a/d", why="w")
+    def plain(host: Host) -> None: ...
+
+    assert [
+        (one.name, one.alone, one.ends_alive)
+        for group in (ends, alone, plain)
+        for one in group.scenarios
+    ] == [
+        ("a/b[1]", True, True),
+        ("a/b[2]", True, True),
+        ("a/c", True, False),
+        ("a/d", False, False),
+    ]
+
+
 def test_every_module_of_a_package_is_looked_at_in_the_order_of_its_source(package: Path) -> None:
     write(
         package, init=HEAD + simple("z/root"), b=simple("b/1"), a=simple("a/2") + simple("a/1", "g")

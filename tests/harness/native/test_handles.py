@@ -30,6 +30,20 @@ def test_a_handle_is_released_exactly_once() -> None:
     assert handle.released
 
 
+def test_what_is_given_up_is_not_released() -> None:
+    released: list[int] = []
+    scope, other = Scope(), Scope()
+    handles = [scope.own(Handle("thing", number, released.append)) for number in range(3)]
+    other.own(Handle("thing", 3, released.append))
+    handles[1].abandon()
+    assert [handle.released for handle in handles] == [False, True, False]
+    other.abandon()
+
+    assert scope.close() == []
+    assert other.close() == []
+    assert released == [2, 0]
+
+
 def test_a_released_handle_cannot_be_used() -> None:
     handle = Handle("session", "p", lambda pointer: None)
     assert handle.pointer == "p"
