@@ -399,6 +399,83 @@ def judge(matrix: Path | None, folder: Path) -> int:
     return results.summary.exit_code
 
 
+@command_line.command(short_help="Plant faults in a plugin of our own, and see them found.")
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="GLOB",
+    help="A fault, a family of faults, or a glob over names. Repeatable.",
+)
+@click.option(
+    "--core",
+    "cores",
+    multiple=True,
+    metavar="SPECIFIER",
+    help='A version, or a specifier such as ">=1.30". Repeatable.',
+)
+@click.option(
+    "--every-core",
+    is_flag=True,
+    help="Plant each fault on every core where it can occur, not on three.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(0, 1_000),
+    help="Rounds of all cells without a fault; as many as --cells needs if left out.",
+)
+@click.option(
+    "--cells",
+    type=click.IntRange(0, 1_000_000),
+    help="At least so many cells without a fault; 1000 if left out, none with --fault.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Hosts at work side by side; half as many again as processors if left out.",
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    callback=_not_empty,
+    help="Keeps every run; reports/<time>-selftest if left out.",
+)
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=_not_empty,
+    help="Write the table of the faults to a file, too, unless it is interrupted.",
+)
+@click.option("--matrix", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
+@click.option(
+    "--library", type=click.Path(exists=True, dir_okay=False, path_type=Path), hidden=True
+)
+def selftest(jobs: int | None, markdown: Path | None, **wanted: Any) -> int:
+    """Plant every fault of the reference plugin, and see that the scenarios find it.
+
+    Then runs the plugin without a fault, to see that nothing is alarmed about.
+    """
+    from harness import interface
+    from harness.report.atomic import write_atomic
+    from harness.selftest import live, report, work
+
+    console = interface.console()
+    with interface.downloads(console) as progress:
+        prepared = work.prepare_proof(work.Wanted(**wanted), progress=progress)
+    stop = threading.Event()
+    with interface.stop_on_signal(stop):
+        proof = work.prove(
+            prepared,
+            jobs=jobs or interface.side_by_side(),
+            watch=lambda groups: live.live_steps(console, groups),
+            stop=stop,
+        )
+    report.show_proof(proof, console)
+    if markdown is not None and not stop.is_set():
+        write_atomic(markdown, report.render_page(proof).encode())
+    return proof.exit_code
+
+
 def _check_given_alone(context: click.Context, name: str, *, besides: str) -> None:
     """An option that says everything takes no others.
 

@@ -43,6 +43,7 @@ __all__ = [
     "ProviderOptions",
     "Rejection",
     "ScenarioSettings",
+    "Specifier",
 ]
 
 Mode = Literal["serialized", "concurrent"]

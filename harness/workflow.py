@@ -79,6 +79,8 @@ __all__ = [
     "execute_cell",
     "execute_run",
     "judge_run",
+    "lay_out",
+    "plan_on",
     "plan_run",
     "prepare",
     "record_of",
@@ -126,8 +128,13 @@ class Resumed:
     once_alone: bool
 
 
-def prepare(matrix: Path | None) -> Ground:
+def prepare(matrix: Path | None, packages: Sequence[str] | None = None) -> Ground:
     """Load the matrix and find the scenarios.
+
+    Args:
+        matrix: the one that the user named; that of the working directory or the shipped one if
+            none.
+        packages: the packages that bring scenarios; those of installed distributions if none.
 
     Raises:
         ConfigError: the matrix or its lock is wrong, or names scenarios that there are not.
@@ -135,7 +142,7 @@ def prepare(matrix: Path | None) -> Ground:
             name of others.
     """
     loaded = _load_matrix(matrix)
-    packages = scenario_packages()
+    packages = scenario_packages() if packages is None else packages
     try:
         with lean_numpy():
             scenarios = find_scenarios(packages)
@@ -169,7 +176,21 @@ def plan_run(
     Raises:
         HarnessError: the selection or the matrix is wrong, or nothing can be had.
     """
-    ground = prepare(selection.matrix)
+    return plan_on(prepare(selection.matrix), selection, refresh=refresh, progress=progress)
+
+
+def plan_on(
+    ground: Ground,
+    selection: Selection,
+    *,
+    refresh: bool = False,
+    progress: DownloadProgress = no_progress,
+) -> Planned:
+    """What `plan_run` does once it stands on firm ground.
+
+    Raises:
+        HarnessError: as `plan_run`.
+    """
     matrix = ground.loaded.matrix
     # A misspelt scenario is told before anything is fetched.
     select_scenarios(list(ground.scenarios), selection.scenarios)
@@ -187,7 +208,7 @@ def plan_run(
     )
     wanted = _chosen_ids([core.id for core in cores], selection.cores)
     cores = [core for core in cores if core.id in wanted]
-    plans = _lay_out(ground, selection, plugin, [(core.id, core.version) for core in cores])
+    plans = lay_out(ground, selection, plugin, [(core.id, core.version) for core in cores])
     wanted = {cell.core for plan in plans for cell in plan.cells if cell.host == "python"}
     packages = python_packages(
         [core for core in cores if core.id in wanted and core.library is not None],
@@ -218,7 +239,7 @@ def plan_cells(
         selectors=[_without_digits(text) for text in selection.cores],
     )
     wanted = _chosen_ids([core for core, _ in cores], selection.cores)
-    return _lay_out(ground, selection, plugin, [core for core in cores if core[0] in wanted])
+    return lay_out(ground, selection, plugin, [core for core in cores if core[0] in wanted])
 
 
 def _without_digits(text: str) -> str:
@@ -244,9 +265,14 @@ def _chosen_ids(ids: Sequence[str], selectors: Sequence[str]) -> set[str]:
     return {one for one in ids if one in named or _without_digits(one) not in spoken_for}
 
 
-def _lay_out(
+def lay_out(
     ground: Ground, selection: Selection, plugin: Plugin, cores: Sequence[tuple[str, str]]
 ) -> tuple[CorePlan, ...]:
+    """The cells of a selection on cores, given by id and version.
+
+    Raises:
+        HarnessError: as `harness.plan.make_plan`.
+    """
     return make_plan(
         ground.loaded.matrix,
         cores=cores,

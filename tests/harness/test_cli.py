@@ -33,7 +33,7 @@ from harness.results import Results
 from tests.conftest import TOP
 
 COMMAND = [sys.executable, "-c", "from harness.cli import main; main()"]
-COMMANDS = ["run", "plan", "lock", "fetch", "scenarios", "policy", "judge"]
+COMMANDS = ["run", "plan", "lock", "fetch", "scenarios", "policy", "judge", "selftest"]
 QUICK = ("--scenario", "copy/cpu-io", "--iterations", "2")
 
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from harness.artifacts.cache import default_cache
 from harness.artifacts.cores import Core, resolve_cores
 from harness.artifacts.lock import read_lock
-from harness.artifacts.plugins import resolve_plugin
-from harness.execute import Setting, execute, quiet
 from harness.host.scenario import find_scenarios
-from harness.judge import Case, judge
 from harness.matrix_file import load
-from harness.plan import make_plan
-from harness.results import CellResult, CoreResult, Observation, PluginResult, RunInfo
+from harness.plan import CorePlan
+from harness.results import CellResult
+from harness.selftest.planting import limited, unwatched
+from harness.workflow import Selection, execute_run, judge_run, plan_on, prepare
 from tests.conftest import TOP
 
 __all__ = ["PROBES", "SCENARIOS", "Lab", "cores"]
@@ -66,82 +65,31 @@ class Lab:
         iterations: int = 20,
         timeout_s: float = 30.0,
     ) -> dict[tuple[str, str], CellResult]:
-        """The cells of scenarios of a package on some cores, by core and scenario."""
-        loaded = load(self.matrix())
-        plugin = resolve_plugin(loaded.matrix, self.folder, default_cache(), "reference")
-        known = find_scenarios([package])
-        user = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TOP), *sys.path])}
-        plans = make_plan(
-            loaded.matrix,
-            cores=[(core.id, core.version) for core in cores],
-            plugin_name=plugin.name,
-            plugin_version=plugin.version,
-            entry=plugin.entry,
-            scenarios=[
-                replace(known[name], timeout_s=timeout_s)
-                for name in (known if names is None else names)
-            ],
+        """The cells of scenarios of a package on some cores, by core and scenario.
+
+        Each core is driven in the mode that the policy says, and in no other.
+        """
+        ground = limited(prepare(self.matrix(), [SCENARIOS, PROBES]), timeout_s)
+        selection = Selection(
+            plugin="reference",
+            cores=tuple(core.id for core in cores),
+            scenarios=tuple(find_scenarios([package]) if names is None else names),
             iterations=iterations,
-            environment=user,
-            user_environment=environment or {},
+            environment={
+                "PYTHONPATH": os.pathsep.join([str(TOP), *sys.path]),
+                **(environment or {}),
+            },
         )
-        # The policy's mode of each core; the one that the override forces comes after it.
-        plans = tuple({plan.core: plan for plan in reversed(plans)}.values())[::-1]
-        seen: list[Observation] = []
-        folder = self.folder / "run"
-        folder.mkdir(exist_ok=True)
-        execute(
-            plans,
-            cores,
-            Setting(
-                plugin=plugin,
-                rejections=loaded.matrix.rejections,
-                scenario_packages=[package],
-                setup_timeout_s=timeout_s,
-                folder=folder,
-                python_packages={},
-                models=self.folder / "models",
-                record=seen.append,
-                progress=quiet,
-                stop=threading.Event(),
-            ),
+        planned = plan_on(ground, selection)
+        plans: dict[str, CorePlan] = {}
+        for plan in planned.plans:
+            plans.setdefault(plan.core, plan)
+        folder = execute_run(
+            replace(planned, plans=list(plans.values())),
+            output=self.folder / f"run-{sum(1 for _ in self.folder.iterdir())}",
             jobs=1,
+            watch=unwatched,
+            stop=threading.Event(),
         )
-        case = Case(
-            run=RunInfo(
-                id="lab",
-                started="",
-                finished="",
-                harness_version="",
-                matrix_sha256="",
-                platform="",
-            ),
-            plugin=PluginResult(
-                name=plugin.name,
-                version=plugin.version,
-                library=str(plugin.library),
-                sha256=plugin.sha256,
-                ep_name=None,
-                registration_name=plugin.registration_name,
-            ),
-            named_plugin=True,
-            platform=sys.platform,
-            cores=[
-                CoreResult(
-                    id=core.id,
-                    version=core.version,
-                    library=None,
-                    sha256=None,
-                    source="",
-                    mode=plan.mode,
-                    mode_rule="",
-                    declared=plan.decision.mode,
-                )
-                for core, plan in zip(cores, plans, strict=True)
-            ],
-            cells=[cell for plan in plans for cell in plan.cells],
-            observations=seen,
-            whole=False,
-        )
-        results = judge(case, loaded.matrix, lambda cell: cell.id)
+        results = judge_run(folder, ground.loaded)
         return {(cell.core, cell.scenario): cell for cell in results.cells}

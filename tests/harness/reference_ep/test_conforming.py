@@ -79,8 +79,9 @@ def test_every_scenario_passes_on_every_core_with_no_overlap_in_serialized_mode(
     assert {host["host"] for host in hosts} == set(LEVELS)
     for host in hosts:
         assert (host["mode"], host["checked"], host["overlaps"]) == ("serialized", True, 0)
-        if host["device"] == 0:
-            assert host["operations"] > 1000
+    for version in LEVELS:
+        # Some registrations are made to see what is there, and do no more.
+        assert sum(host["operations"] for host in hosts if host["host"] == version) > 1000
 
 
 def test_the_probes_pass(lab: Lab, three: list[Core]) -> None:

@@ -24,14 +24,14 @@ std::atomic<Fault> the_fault{Fault::none};
 
 }  // namespace
 
-void plant(const char* name) {
+void plant(const char* name, const char* source) {
   const std::string wanted = name == nullptr ? "" : name;
   Fault fault = Fault::none;
   for (const Row& row : rows)
     if (wanted == row.name) fault = row.fault;
   if (fault == Fault::none && !wanted.empty())
     throw Failure(Code::invalid_argument,
-                  std::string(fault_variable) + " names no fault: " + wanted);
+                  std::string(source) + " names no fault: " + wanted);
   the_fault = fault;
 }
 

@@ -137,9 +137,12 @@ enum class Fault {
 
 constexpr const char* fault_variable = "ORT_REFERENCE_EP_FAULT";
 
-// Plants a fault for the time that the library is loaded; null or empty plants none.
-// Throws Failure for a name that is none.
-void plant(const char* name);
+// The provider option that plants a fault for the life of one session.
+constexpr const char* fault_option = "reference.fault";
+
+// Plants a fault until another is planted; null or empty plants none.
+// Throws Failure, which names the source, for a name that is none.
+void plant(const char* name, const char* source);
 
 bool planted(Fault fault);
 

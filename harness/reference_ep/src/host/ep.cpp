@@ -40,6 +40,7 @@ Ep::Ep(const Shared& shared, const OrtSessionOptions& session_options)
       options_(read_options(shared.host, session_options, shared.ep_name)),
       session_(std::make_shared<Session>(shared.device)),
       registry_(shared.host, shared.ep_name) {
+  if (!options_.fault.empty()) plant(options_.fault.c_str(), fault_option);
   std::uint32_t level = host().level;
   if (planted(Fault::claims_newer_than_asked)) level = newest_level;
   ort_version_supported = level;
@@ -89,6 +90,7 @@ Ep::~Ep() {
   const InProgress operation(contract(), Operation::release_session, session_->id());
   session_->recording().submit();
   session_->recording().release_all();
+  if (!options_.fault.empty()) plant(nullptr, fault_option);
 }
 
 void Ep::end_creation() {

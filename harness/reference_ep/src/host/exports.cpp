@@ -35,7 +35,7 @@ REFERENCE_EXPORT OrtStatus* CreateEpFactories(const char* registration_name, con
   using namespace reference;
   try {
     *count = 0;
-    plant(std::getenv(fault_variable));
+    plant(std::getenv(fault_variable), fault_variable);
     at_register();
     const Host host = negotiate(*base);
     return host.guarded([&] {

@@ -121,9 +121,9 @@ void grow_memory() {
 }
 
 // Faults that are one deed are done once in a process, so that one cell shows them.
-bool first_time() {
-  static std::atomic<bool> done{false};
-  return !done.exchange(true);
+bool first_time(Fault fault) {
+  static std::atomic<Fault> last{Fault::none};
+  return planted(fault) && last.exchange(fault) != fault;
 }
 
 // What is alive in this library, and what was.
@@ -211,11 +211,10 @@ void at_unregister(bool used) {
 }
 
 void at_run_start() {
-  static std::atomic<int> runs{0};
-  const int run = runs++;
+  static std::atomic<int> slowed_down{0};
   check_for_end();
   if (planted(Fault::memory_grows)) grow_memory();
-  if (planted(Fault::runs_slow_down)) std::this_thread::sleep_for(run * 20ms);
+  if (planted(Fault::runs_slow_down)) std::this_thread::sleep_for(slowed_down++ * 20ms);
   if (planted(Fault::lock_kept_after_error)) {
     after_error_lock.lock();
     after_error_lock.unlock();
@@ -238,11 +237,11 @@ void in_kernel() {
     std::printf("plugin says hello\n{\"event\": \"ended\"}\n");
     std::fflush(stdout);
   }
-  if (planted(Fault::stderr_flood) && first_time()) flood_stderr();
-  if (planted(Fault::descriptors_closed) && first_time()) close_descriptors();
-  if (planted(Fault::directory_changed) && first_time()) change_directory();
-  if (planted(Fault::signal_handlers_changed) && first_time()) change_signal_handlers();
-  if (planted(Fault::child_left_behind) && first_time()) leave_child();
+  if (first_time(Fault::stderr_flood)) flood_stderr();
+  if (first_time(Fault::descriptors_closed)) close_descriptors();
+  if (first_time(Fault::directory_changed)) change_directory();
+  if (first_time(Fault::signal_handlers_changed)) change_signal_handlers();
+  if (first_time(Fault::child_left_behind)) leave_child();
 }
 
 void at_bad_option() {

@@ -57,11 +57,14 @@ Options read_options(const Host& host, const OrtSessionOptions& session_options,
       options.cpu_nodes = lines(values[i]);
     } else if (key == "reference.enable_graph_capture") {
       options.graph_capture = flag(key, values[i]);
+    } else if (key == fault_option) {
+      options.fault = values[i];
     } else {
       at_bad_option();
       throw Failure(Code::invalid_argument,
                     "unknown provider option \"" + key +
-                        "\"; known are reference.cpu_nodes and reference.enable_graph_capture");
+                        "\"; known are reference.cpu_nodes, reference.enable_graph_capture and "
+                        "reference.fault");
     }
   }
   if (planted(Fault::options_written_to))

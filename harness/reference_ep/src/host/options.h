@@ -11,6 +11,7 @@ namespace reference {
 struct Options {
   std::set<std::string> cpu_nodes;  // by node name
   bool graph_capture = false;
+  std::string fault;  // planted for the life of the session
 };
 
 // From the session's config entries, where ORT puts provider options behind a prefix.
