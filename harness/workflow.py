@@ -464,7 +464,7 @@ def _planned_again(record: RunRecord) -> Planned:
     ground = prepare(selection.matrix)
     plugin = plugin_again(record.plugin, ground.loaded.matrix, named=record.named_plugin)
     cores = cores_again(record.cores)
-    plans = _lay_out(ground, selection, plugin, [(core.id, core.version) for core in cores])
+    plans = lay_out(ground, selection, plugin, [(core.id, core.version) for core in cores])
     again = plans_again(plans, record.cells)
     packages = packages_again(record.python_packages, cores, ground.cache)
     return Planned(ground, selection, plugin, cores, again, packages)

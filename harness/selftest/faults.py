@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -96,7 +95,7 @@ _ROWS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 
 def faults_file() -> Path:
     """The `faults.yaml` of the package."""
-    return Path(str(resources.files("harness"))) / "reference_ep" / "faults.yaml"
+    return Path(__file__).parent.parent / "reference_ep" / "faults.yaml"
 
 
 def read_faults(path: Path | None = None) -> tuple[Fault, ...]:
