@@ -1,4 +1,4 @@
-"""The ONNX models of the scenarios: small graphs of float32 tensors of shape (3, 2)."""
+"""The ONNX models of the scenarios: small graphs of float32 tensors, most of shape (3, 2)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ import numpy as np
 from harness.host.model import Model
 
 __all__ = [
+    "ADD_AND_NEGATE",
     "CHAIN",
+    "EITHER",
     "LARGE",
     "LINE",
     "MIN_CHAIN",
     "NEGATE",
+    "NEGATE_AND_ADD",
     "NEGATE_AND_MOVE",
     "NEGATE_LARGE",
     "NOBODYS",
     "SHAPE",
+    "STEPS",
     "TWO_BRANCHES",
 ]
 
@@ -34,13 +38,21 @@ _OPSET, _IR_VERSION = 17, 8
 Build = Callable[[Model], bytes]
 
 
-def _build(model: Model, nodes: list[tuple[str, list[str], str, str]]) -> bytes:
-    """Build a graph of nodes given as operator, inputs, output and node name."""
+def _build(
+    model: Model, nodes: list[tuple[str, list[str], str, str]], *, any_rows: bool = False
+) -> bytes:
+    """Build a graph of nodes given as operator, inputs, output and node name.
+
+    With `any_rows` each tensor may have any number of rows, so that it is a kernel that finds out
+    when two do not fit, and not ORT before the run.
+    """
     from onnx import TensorProto, helper
 
     def tensors(shapes: Any) -> list[Any]:
         return [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            helper.make_tensor_value_info(
+                name, TensorProto.FLOAT, (f"rows of {name}", *shape[1:]) if any_rows else shape
+            )
             for name, shape in shapes.items()
         ]
 
@@ -161,6 +173,62 @@ def _moving(
     )
 
 
+def _steps(model: Model) -> bytes:
+    return _build(
+        model,
+        [
+            ("Add", ["x", "x"], "doubled", "double"),
+            ("Mul", ["doubled", "x"], "product", "multiply"),
+            ("Sub", ["product", "doubled"], "difference", "subtract"),
+            ("Neg", ["difference"], "y", "negate"),
+        ],
+    )
+
+
+def _add_and_negate(model: Model) -> bytes:
+    return _build(model, [("Add", ["x", "by"], "sum", "add"), ("Neg", ["sum"], "y", "negate")])
+
+
+def _negate_and_add(model: Model) -> bytes:
+    return _build(
+        model,
+        [("Neg", ["x"], "negated", "negate"), ("Add", ["negated", "by"], "y", "add")],
+        any_rows=True,
+    )
+
+
+def _either(model: Model) -> bytes:
+    from onnx import TensorProto, helper
+
+    def branch(op: str, node: str) -> Any:
+        out = helper.make_tensor_value_info(f"{node}_y", TensorProto.FLOAT, SHAPE)
+        inner = helper.make_node(op, ["x", "x"], [f"{node}_y"], name=node)
+        return helper.make_graph([inner], node, [], [out])
+
+    choice = helper.make_node(
+        "If",
+        ["doubled"],
+        ["y"],
+        name="choose",
+        then_branch=branch("Add", "double"),
+        else_branch=branch("Mul", "square"),
+    )
+    graph = helper.make_graph(
+        [choice],
+        model.name,
+        [
+            helper.make_tensor_value_info("doubled", TensorProto.BOOL, model.inputs["doubled"]),
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, model.inputs["x"]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, SHAPE)],
+    )
+    proto = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION
+    )
+    built: bytes = proto.SerializeToString()
+    return built
+
+
 NEGATE = Model("negate", {"x": SHAPE}, {"y": SHAPE}, _negate)
 """y = -x."""
 
@@ -197,3 +265,15 @@ of one dimension, a ReduceSum over none."""
 
 NOBODYS = Model("nobodys", {"x": SHAPE}, {"y": SHAPE}, _nobodys)
 """A negation, and then an Acosh in double: valid, and no EP that we know has a kernel for it."""
+
+STEPS = Model("steps", {"x": SHAPE}, {"y": SHAPE}, _steps)
+"""y = -((x + x) * x - (x + x)), in four steps of which each needs the one before."""
+
+ADD_AND_NEGATE = Model("add-and-negate", {"x": SHAPE, "by": SHAPE}, {"y": SHAPE}, _add_and_negate)
+"""y = -(x + by). Done twice in one place it is x again; no step writes where it reads."""
+
+NEGATE_AND_ADD = Model("negate-and-add", {"x": SHAPE, "by": SHAPE}, {"y": SHAPE}, _negate_and_add)
+"""y = -x + by, for any number of rows; a `by` whose rows do not fit makes the second step fail."""
+
+EITHER = Model("either", {"doubled": (), "x": SHAPE}, {"y": SHAPE}, _either)
+"""y = x + x if the boolean `doubled` is true, else x * x: control flow."""

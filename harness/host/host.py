@@ -23,6 +23,7 @@ from harness.native.api import Api, NativeCallError
 from harness.native.environments import EpDevice
 from harness.native.handles import Handle, Scope
 from harness.native.sessions import (
+    IoBinding,
     Session,
     SessionOptions,
     create_options,
@@ -48,6 +49,7 @@ __all__ = [
     "EpDevice",
     "Handle",
     "Host",
+    "IoBinding",
     "NativeCallError",
     "Options",
     "Promises",

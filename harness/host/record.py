@@ -126,12 +126,22 @@ class Recording:
         Returns:
             The error; none if there was none.
         """
+        error = self.refusal(action)
+        if error is None:
+            self.truth(f"{what} is refused", holds=False, got="it was taken")
+        else:
+            self.truth(f"{what} is refused with a message", bool(error.message), "an empty message")
+        return error
+
+    def refusal(self, action: Callable[[], object]) -> NativeCallError | None:
+        """The error that answers an action which may be refused or taken; none if it was taken.
+
+        Nothing is recorded: what is right after either answer is the scenario's to check.
+        """
         try:
             action()
         except NativeCallError as error:
-            self.truth(f"{what} is refused with a message", bool(error.message), "an empty message")
             return error
-        self.truth(f"{what} is refused", holds=False, got="it was taken")
         return None
 
     def tolerated(self, what: str, action: Callable[[], object]) -> NativeCallError | None:

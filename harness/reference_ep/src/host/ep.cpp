@@ -174,10 +174,14 @@ bool Ep::declined_by_fault(const std::string& type) const {
   return planted(Fault::declines_one_operator) && type == "Neg";
 }
 
-void Ep::refuse_for_capture(const std::string& what) const {
+void Ep::refuse_for_capture(const std::string& what) {
   if (planted(Fault::control_flow_captured)) return;
-  if (options_.graph_capture)
-    throw Failure(Code::not_implemented, "graph capture cannot capture " + what);
+  if (options_.graph_capture && not_captured_.empty()) not_captured_ = what;
+}
+
+void Ep::check_capture() const {
+  if (!not_captured_.empty())
+    throw Failure(Code::not_implemented, "graph capture cannot capture " + not_captured_);
 }
 
 OrtStatus* Ep::on_run_start(OrtEp* self, const OrtRunOptions* options) {

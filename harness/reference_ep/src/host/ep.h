@@ -39,6 +39,9 @@ class Ep : public OrtEp {
   void kernel_ran() { kernels_run_ += 1; }
   // For a fault: a run that executed nothing has spoiled all later ones.
   bool spoiled() const { return spoiled_; }
+  // Throws Failure if the session asked for graph capture and has what cannot be captured. An error
+  // of GetCapability would only give all nodes to the processor.
+  void check_capture() const;
   // A run is being captured, so that nothing may pass through the host.
   bool capturing() const { return capturing_; }
 
@@ -66,7 +69,7 @@ class Ep : public OrtEp {
   bool can_do(const OrtNode& node, const std::string& type) const;
   bool declined_by_fault(const std::string& type) const;
   void note_outputs(const OrtGraph& graph);
-  void refuse_for_capture(const std::string& what) const;
+  void refuse_for_capture(const std::string& what);
   void start_run(const OrtRunOptions* options);
   void end_run();
   void end_creation();
@@ -77,6 +80,7 @@ class Ep : public OrtEp {
   std::shared_ptr<Session> session_;
   KernelRegistry registry_;
   std::set<std::string> graph_outputs_;
+  std::string not_captured_;
   std::optional<Contract::Ticket> creation_;
   std::optional<Contract::Ticket> run_;
   int kernels_ = 0;

@@ -345,6 +345,7 @@ struct KernelRegistry::Creator {
       creator.host->check(creator.host->ep_api->KernelInfo_GetEp(info, &ep));
       // The host hands out what this plugin gave it, to read; a kernel changes its own EP.
       auto& own = static_cast<Ep&>(*const_cast<OrtEp*>(ep));
+      own.check_capture();
       *kernel = std::make_unique<Kernel>(*creator.op, own, *info).release();
     });
   }
