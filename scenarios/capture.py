@@ -363,11 +363,17 @@ def in_place(host: Host) -> None:
     host.placed(ADD_AND_NEGATE, session, dict.fromkeys(["add", "negate"], host.ep_name))
 
 
-@scenario("capture/release", why="A graph that was released is still replayed.")
+@scenario(
+    "capture/release",
+    why="A graph that was released is still replayed, or takes others along.",
+)
 def release(host: Host) -> None:
-    """Capture, replay, release; and under the same id once more with other tensors."""
+    """Capture, replay, release; and under the same id once more with other tensors.
+
+    Another graph stays.
+    """
     session = host.session(NEGATE, capture=True, profile=True)
-    bounds = [_bound(host, session) for _ in range(2)]
+    *bounds, kept = (_bound(host, session) for _ in range(3))
     runs = 0
     for i in host.iterations():
         for salt, bound in enumerate((*bounds, *bounds)):
@@ -376,6 +382,9 @@ def release(host: Host) -> None:
                 host.check(f"y of tensors {salt % 2}", -x, bound.run(x=x))
                 runs += 1
             session.release_captured_graph(0)
+            x = values(i, salt + 8)
+            host.check("y of the graph that stays", -x, kept.run(1, x=x))
+            runs += 1
     _counted(host, session, runs)
 
 

@@ -158,6 +158,10 @@ void Device::upload(const Region& to, const void* from) {
     });
     return;
   }
+  if (planted(Fault::replay_discards_uploads)) {
+    postpone(to, from);
+    return;
+  }
   std::memcpy(to.content(), from, to.bytes);
 }
 
@@ -168,6 +172,7 @@ void Device::download(void* to, const Region& from) {
     put_off_.clear();
   }
   if (!planted(Fault::run_end_without_submit)) settle(from, nullptr);
+  deliver();
   std::memcpy(to, from.content(), from.bytes);
 }
 
@@ -235,6 +240,38 @@ void Device::clear_all() {
   const std::lock_guard<std::mutex> guard(lock_);
   for (const auto& [address, buffer] : buffers_)
     std::memset(buffer->content.get(), 0, buffer->capacity);
+}
+
+void Device::captured(int id, const Graph& graph) {
+  const std::lock_guard<std::mutex> guard(lock_);
+  captured_[id] = graph;
+}
+
+Graph Device::captured_last(int id) const {
+  const std::lock_guard<std::mutex> guard(lock_);
+  return captured_.at(id);
+}
+
+void Device::postpone(const Region& to, const void* from) {
+  deliver();
+  const auto* first = static_cast<const std::byte*>(from);
+  const auto staged = std::make_shared<std::vector<std::byte>>(first, first + to.bytes);
+  const std::lock_guard<std::mutex> guard(lock_);
+  postponed_.push_back({"upload", {{to}}, [staged](const std::vector<Region>& at) {
+                          std::memcpy(at[0].content(), staged->data(), at[0].bytes);
+                        }});
+}
+
+void Device::deliver() {
+  if (!planted(Fault::replay_discards_uploads)) return;
+  const std::lock_guard<std::mutex> guard(lock_);
+  for (const Command& command : postponed_) command.execute();
+  postponed_.clear();
+}
+
+void Device::discard() {
+  const std::lock_guard<std::mutex> guard(lock_);
+  postponed_.clear();
 }
 
 MemoryStatistics Device::statistics() const {

@@ -75,6 +75,13 @@ class Device {
   std::shared_ptr<Recording> recording_of_all();
   bool upload_in_progress();
   void clear_all();
+  // The graph that any session captured last under an id.
+  void captured(int id, const Graph& graph);
+  Graph captured_last(int id) const;
+  // An upload that waits for the next operation, what has waited until then, and its end unseen.
+  void postpone(const Region& to, const void* from);
+  void deliver();
+  void discard();
 
  private:
   Buffer* live_twin(std::size_t capacity, std::size_t bytes);
@@ -89,6 +96,8 @@ class Device {
   Contract contract_;
   std::shared_ptr<Recording> recording_of_all_;
   std::vector<std::function<void()>> put_off_;
+  std::map<int, Graph> captured_;
+  Graph postponed_;
 };
 
 }  // namespace reference

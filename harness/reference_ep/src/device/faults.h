@@ -64,6 +64,15 @@ namespace reference {
   FAULT(intermediates_not_reserved, "intermediates-not-reserved")        \
   FAULT(skip_ignored, "skip-ignored")                                    \
   FAULT(capture_option_ignored, "capture-option-ignored")                \
+  FAULT(captures_unasked, "captures-unasked")                            \
+  FAULT(graph_of_another_session, "graph-of-another-session")            \
+  FAULT(capture_fetched_early, "capture-fetched-early")                  \
+  FAULT(replay_discards_uploads, "replay-discards-uploads")              \
+  FAULT(failed_run_captured, "failed-run-captured")                      \
+  FAULT(failed_run_spoils_graphs, "failed-run-spoils-graphs")            \
+  FAULT(cpu_node_captured, "cpu-node-captured")                          \
+  FAULT(release_spoils_others, "release-spoils-others")                  \
+  FAULT(replay_bound_to_thread, "replay-bound-to-thread")                \
   /* placement */                                                        \
   FAULT(declines_everything, "declines-everything")                      \
   FAULT(declines_one_operator, "declines-one-operator")                  \

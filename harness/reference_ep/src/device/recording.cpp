@@ -20,7 +20,9 @@ void Command::execute() const {
 }
 
 bool same_work(const Graph& captured, const Graph& asked) {
-  if (planted(Fault::new_binding_ignored) || planted(Fault::graph_ids_mixed)) return true;
+  if (planted(Fault::new_binding_ignored) || planted(Fault::graph_ids_mixed) ||
+      planted(Fault::graph_of_another_session))
+    return true;
   if (captured.size() != asked.size()) return false;
   // Passing memory may lie elsewhere, as long as what reads it follows what wrote it.
   std::vector<std::pair<Region, Region>> passing;
@@ -100,6 +102,7 @@ void Recording::submit() {
   const std::lock_guard<std::mutex> guard(lock_);
   resolve_run();
   if (reversed_) std::reverse(commands_.begin(), commands_.end());
+  device_.deliver();
   for (const Command& command : commands_) command.execute();
   for (const Command& command : late_) command.execute();
   late_.clear();
@@ -154,7 +157,9 @@ void Recording::end_capture(bool complete) {
   {
     const std::lock_guard<std::mutex> guard(lock_);
     resolve_run();
-    if (run_ == Run::capturing && complete) store(run_id_, asked_);
+    if (run_ == Run::capturing && (complete || planted(Fault::failed_run_captured)))
+      store(run_id_, asked_);
+    if (!complete && planted(Fault::failed_run_spoils_graphs)) spoil();
     if (planted(Fault::capture_not_executed)) handed_ = asked_.size();
     run_ = Run::plain;
   }
@@ -175,6 +180,8 @@ void Recording::end_capture(bool complete) {
 
 void Recording::store(int id, Graph graph) {
   if (planted(Fault::new_binding_ignored) && !graphs_.empty()) graph = graphs_.begin()->second;
+  if (planted(Fault::graph_of_another_session)) device_.captured(id, graph);
+  if (planted(Fault::replay_bound_to_thread)) captured_by_[id] = std::this_thread::get_id();
   device_.hold(graph);
   const auto known = graphs_.find(id);
   if (known != graphs_.end()) {
@@ -208,13 +215,18 @@ void Recording::replay(int id) {
   submit();
 }
 
-const Graph& Recording::graph_for(int id) const {
+Graph Recording::graph_for(int id) const {
+  if (planted(Fault::graph_of_another_session)) return device_.captured_last(id);
   return planted(Fault::graph_ids_mixed) ? graphs_.begin()->second : graphs_.at(id);
 }
 
 // What a replay of a graph executes: the graph, but for a fault.
 Graph Recording::replayed(int id) const {
   Graph graph = graph_for(id);
+  if (planted(Fault::replay_discards_uploads)) device_.discard();
+  if (planted(Fault::replay_bound_to_thread) &&
+      captured_by_.at(id) != std::this_thread::get_id())
+    graph.clear();
   if (planted(Fault::replay_does_nothing)) graph.clear();
   if (planted(Fault::replay_reversed)) std::reverse(graph.begin(), graph.end());
   if (planted(Fault::replay_runs_twice)) {
@@ -242,6 +254,23 @@ void Recording::forget() {
   run_ = Run::plain;
 }
 
+bool Recording::in_capture() const {
+  const std::lock_guard<std::mutex> guard(lock_);
+  return run_ != Run::plain;
+}
+
+bool Recording::in_replay() const {
+  const std::lock_guard<std::mutex> guard(lock_);
+  return run_ != Run::plain && graphs_.count(run_id_) != 0;
+}
+
+void Recording::spoil() {
+  for (auto& [id, graph] : graphs_) {
+    device_.unhold(graph);
+    graph.clear();
+  }
+}
+
 void Recording::release(int id) {
   if (planted(Fault::replay_after_release)) return;
   const std::lock_guard<std::mutex> guard(lock_);
@@ -249,6 +278,7 @@ void Recording::release(int id) {
   if (found == graphs_.end()) return;
   device_.unhold(found->second);
   graphs_.erase(found);
+  if (planted(Fault::release_spoils_others)) spoil();
 }
 
 void Recording::release_all() {

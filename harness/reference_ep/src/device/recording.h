@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "device/buffer.h"
@@ -73,6 +74,9 @@ class Recording : public std::enable_shared_from_this<Recording> {
   void submit_reversed() { reversed_ = true; }
   void forget();
   void submit_carelessly();
+  // Whether a run is captured or replayed now; whether there was a graph of its id before it.
+  bool in_capture() const;
+  bool in_replay() const;
 
   bool captured(int id) const;
   // Executes a graph now. Throws Failure if there is none of that id.
@@ -86,9 +90,11 @@ class Recording : public std::enable_shared_from_this<Recording> {
 
   void settle(const Command& command);
   void resolve_run();
-  const Graph& graph_for(int id) const;
+  Graph graph_for(int id) const;
   Graph replayed(int id) const;
   void store(int id, Graph graph);
+  // For faults alone: makes every graph one that does nothing.
+  void spoil();
 
   Device& device_;
   mutable std::mutex lock_;
@@ -99,6 +105,7 @@ class Recording : public std::enable_shared_from_this<Recording> {
   bool reversed_ = false;
   Graph late_;
   Graph unsubmitted_;
+  std::map<int, std::thread::id> captured_by_;
   std::map<int, Graph> restored_;  // by graph: what puts the input of its capture back
   Graph asked_;                    // by the run since begin_capture
   std::size_t handed_ = 0;         // of those, so many are in commands_

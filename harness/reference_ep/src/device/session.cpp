@@ -65,7 +65,8 @@ void Session::upload(const Region& to, const void* from) {
 }
 
 void Session::download(void* to, const Region& from) {
-  if (planted(Fault::readback_before_submit)) {
+  if (planted(Fault::readback_before_submit) ||
+      (planted(Fault::capture_fetched_early) && recording_->in_capture())) {
     std::memcpy(to, from.content(), from.bytes);
     return;
   }

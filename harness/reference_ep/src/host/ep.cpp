@@ -17,6 +17,7 @@ namespace {
 constexpr const char* graph_id_key = "gpu_graph_id";
 constexpr int no_capture = -1;
 constexpr int all_nodes_on_ep = 0;
+constexpr int cpu_nodes_for_shapes = 1;
 
 int graph_id_of(const Host& host, const OrtRunOptions* options) {
   const char* text =
@@ -48,6 +49,7 @@ Ep::Ep(const Shared& shared, const OrtSessionOptions& session_options)
   if (planted(Fault::claims_zero)) ort_version_supported = 0;
   if (planted(Fault::claims_too_old)) ort_version_supported = 23;
   if (planted(Fault::capture_option_ignored)) options_.graph_capture = false;
+  if (planted(Fault::captures_unasked)) options_.graph_capture = true;
   GetName = get_name;
   GetCapability = get_capability;
   OnRunStart = on_run_start;
@@ -175,7 +177,7 @@ bool Ep::declined_by_fault(const std::string& type) const {
 }
 
 void Ep::refuse_for_capture(const std::string& what) {
-  if (planted(Fault::control_flow_captured)) return;
+  if (planted(Fault::control_flow_captured) || planted(Fault::cpu_node_captured)) return;
   if (options_.graph_capture && not_captured_.empty()) not_captured_ = what;
 }
 
@@ -273,7 +275,9 @@ OrtStatus* Ep::replay_graph(OrtEp* self, int graph_id) {
   });
 }
 
-int Ep::get_capture_policy(const OrtEp*) { return all_nodes_on_ep; }
+int Ep::get_capture_policy(const OrtEp*) {
+  return planted(Fault::cpu_node_captured) ? cpu_nodes_for_shapes : all_nodes_on_ep;
+}
 
 OrtStatus* Ep::on_session_initialization_end(OrtEp* self) {
   auto* ep = static_cast<Ep*>(self);
