@@ -8,58 +8,9 @@ from typing import Any
 from harness.host.model import Model
 from scenarios.models import SHAPE
 
-__all__ = ["ABS_NEGATE", "ADD_ONE_TO", "BRANCH", "MOVES", "WIDE", "WIDE_SHAPE"]
+__all__ = ["MOVES", "WIDE", "WIDE_SHAPE"]
 
 WIDE_SHAPE = (512, 512)
-
-
-def _abs_negate(_model: Model) -> bytes:
-    from onnx import TensorProto, helper
-
-    return _model_of(
-        [
-            helper.make_node("Abs", ["x"], ["size"], name="size"),
-            helper.make_node("Neg", ["size"], ["y"], name="negate"),
-        ],
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, SHAPE)],
-    )
-
-
-def _add_one_to(_model: Model) -> bytes:
-    from onnx import TensorProto, helper
-
-    return _model_of(
-        [helper.make_node("Add", ["x", "one"], ["y"], name="add")],
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, SHAPE)],
-        [helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])],
-    )
-
-
-def _branch(_model: Model) -> bytes:
-    from onnx import TensorProto, helper
-
-    def branch(op: str) -> object:
-        return helper.make_graph(
-            [helper.make_node(op, ["x"], [f"{op}_y"], name=f"{op}_in_branch")],
-            op,
-            [],
-            [helper.make_tensor_value_info(f"{op}_y", TensorProto.FLOAT, SHAPE)],
-        )
-
-    return _model_of(
-        [
-            helper.make_node(
-                "If", ["c"], ["y"], name="if", then_branch=branch("Neg"), else_branch=branch("Abs")
-            )
-        ],
-        [
-            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE),
-        ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, SHAPE)],
-    )
 
 
 def _moves(_model: Model) -> bytes:
@@ -105,15 +56,6 @@ def _model_of(
     built: bytes = model.SerializeToString()
     return built
 
-
-ABS_NEGATE = Model("abs-negate", {"x": SHAPE}, {"y": SHAPE}, _abs_negate)
-"""y = -abs(x), with an intermediate between two nodes."""
-
-ADD_ONE_TO = Model("add-one-to", {"x": SHAPE}, {"y": SHAPE}, _add_one_to)
-"""y = x + 1, of which each repetition on its own result counts."""
-
-BRANCH = Model("branch", {"c": (), "x": SHAPE}, {"y": SHAPE}, _branch)
-"""y = -x if c, else abs(x)."""
 
 MOVES = Model("moves", {"x": SHAPE}, {"y": (6,)}, _moves)
 """y = (x.T.ravel() - 1) ** 2, by Transpose, Reshape, Identity, Sub and Mul."""
