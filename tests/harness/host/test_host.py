@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -332,3 +333,39 @@ def test_kernel_runs_are_the_kernel_events_of_the_node() -> None:
 
     assert kernel_runs(events, "negate") == 2
     assert kernel_runs([], "negate") == 0
+
+
+def test_a_refusal_is_the_scenarios_to_judge_and_nothing_is_recorded(host: Host) -> None:
+    error = NativeCallError("CreateSessionFromArray", "FAIL", "no such thing")
+
+    def raises() -> None:
+        raise error
+
+    assert host.refusal(raises) is error
+    assert host.refusal(lambda: "taken") is None
+    assert (host.record.checks, host.record.failures) == (0, [])
+
+
+def test_what_is_lacking_is_no_refusal(host: Host) -> None:
+    def lacks() -> None:
+        raise UnsupportedError("asked", "answered")
+
+    with pytest.raises(UnsupportedError):
+        host.refusal(lacks)
+
+
+def test_a_mistake_must_be_refused_with_a_message(host: Host) -> None:
+    def raises(message: str) -> Callable[[], None]:
+        def action() -> None:
+            raise NativeCallError("CopyTensors", "FAIL", message)
+
+        return action
+
+    assert host.refused("a mistake", raises("it does not fit")) is not None
+    assert host.record.failure_count == 0
+    host.refused("a mistake", raises(""))
+    assert host.refused("a mistake", lambda: None) is None
+    assert [failure["what"] for failure in host.record.failures] == [
+        "a mistake is refused with a message",
+        "a mistake is refused",
+    ]
