@@ -17,14 +17,13 @@ from scenarios.models import (
     ADD_AND_NEGATE,
     CHAIN,
     EITHER,
-    LARGE,
+    LONG,
     NEGATE,
     NEGATE_AND_ADD,
-    NEGATE_LARGE,
     SHAPE,
     STEPS,
 )
-from scenarios.values import patterned, values, zeros
+from scenarios.values import values, zeros
 
 __all__ = [
     "after_failed_run",
@@ -52,12 +51,13 @@ _SKIP = -1
 _REPLAYED = 1
 """The graph id that one lane replays while another does something else."""
 
-_ROUNDS = 2
+_ROUNDS = 4
+"""How often a lane does its work in an iteration: once is over before the next lane is awake."""
 
 
 @dataclass(frozen=True)
 class _Bound:
-    """A binding of a session to device tensors of its own."""
+    """A session's inputs and its output `y`, bound to device tensors of their own."""
 
     host: Host
     binding: IoBinding
@@ -68,7 +68,7 @@ class _Bound:
         """What y holds after a run on new values, and held nothing of before."""
         for name, array in arrays.items():
             self.host.write(self.inputs[name], array)
-        self.host.write(self.y, np.zeros(self.y.shape, dtype=np.float32))
+        self.host.write(self.y, zeros())
         self.binding.run(graph)
         return self.host.read(self.y)
 
@@ -104,9 +104,8 @@ def _counted(host: Host, session: Session, runs: int, executing: int = 0) -> int
     """
     profile = host.profile_of(NEGATE, session)
     executed = kernel_runs(profile, "negate")
-    host.truth(
-        f"{executing} of {runs} runs at least executed the kernel", executed >= executing, executed
-    )
+    if executing:
+        host.truth(f"{executing} runs executed the kernel", executed >= executing, executed)
     host.counted_capture(
         runs=runs - executing,
         kernel_runs=max(executed - executing, 0),
@@ -261,7 +260,8 @@ def rebound(host: Host) -> None:
         tensors.append(
             (host.device_tensor(allocator, zeros()), host.device_tensor(allocator, zeros()))
         )
-        for salt, graph in enumerate((i + 1, i, i + 1)):
+        newest = len(tensors) - 1
+        for salt, graph in enumerate((newest, newest - 1, newest)):
             x, y = tensors[graph]
             bound.binding.bind_input("x", x)
             bound.binding.bind_output("y", y)
@@ -336,7 +336,7 @@ _STEPS = ("double", "multiply", "subtract", "negate")
 
 
 def _stepped(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    y: npt.NDArray[Any] = -((x + x) * x - (x + x))
+    y: npt.NDArray[Any] = -((x + x) * x - x)
     return y
 
 
@@ -507,10 +507,10 @@ def after_failed_run(host: Host, same: bool) -> None:
 
 def _skipped_run(host: Host, session: Session) -> Callable[[int], None]:
     """A run without capture."""
-    bound = _bound(host, session, NEGATE_LARGE)
+    bound = _bound(host, session, LONG)
 
     def beside(salt: int) -> None:
-        x = _wide(host, salt)
+        x = values(host.record.iteration or 0, salt)
         host.check("y without capture", -x, bound.run(_SKIP, x=x))
 
     return beside
@@ -518,10 +518,10 @@ def _skipped_run(host: Host, session: Session) -> Callable[[int], None]:
 
 def _bind_input(host: Host, session: Session) -> Callable[[int], None]:
     """An input bound from the CPU, and a run without capture that reads it."""
-    bound = _bound(host, session, NEGATE_LARGE)
+    bound = _bound(host, session, LONG)
 
     def beside(salt: int) -> None:
-        x = _wide(host, salt)
+        x = values(host.record.iteration or 0, salt)
         feed = host.cpu_tensor(x)
         bound.binding.bind_input("x", feed)
         host.check("y of what was bound", -x, bound.run(_SKIP))
@@ -535,7 +535,7 @@ def _allocate(host: Host, session: Session) -> Callable[[int], None]:
 
     def beside(salt: int) -> None:
         allocator = host.device_allocator(session)
-        arrays = [_wide(host, salt + n) for n in range(2)]
+        arrays = [values(host.record.iteration or 0, salt + n) for n in range(4)]
         tensors = [host.device_tensor(allocator, array) for array in arrays]
         for tensor, array in zip(tensors, arrays, strict=True):
             host.check("what was written", array, host.read(tensor))
@@ -548,19 +548,15 @@ def _allocate(host: Host, session: Session) -> Callable[[int], None]:
 
 def _release(host: Host, session: Session) -> Callable[[int], None]:
     """The replayed graph released, and another captured and released."""
-    bound = _bound(host, session, NEGATE_LARGE)
+    bound = _bound(host, session, LONG)
 
     def beside(salt: int) -> None:
         session.release_captured_graph(_REPLAYED)
-        x = _wide(host, salt)
+        x = values(host.record.iteration or 0, salt)
         host.check("y of another graph", -x, bound.run(_REPLAYED + 1, x=x))
         session.release_captured_graph(_REPLAYED + 1)
 
     return beside
-
-
-def _wide(host: Host, salt: int) -> npt.NDArray[Any]:
-    return patterned(LARGE, host.record.iteration or 0, salt=salt)
 
 
 @scenario(
@@ -576,24 +572,23 @@ def _wide(host: Host, salt: int) -> npt.NDArray[Any]:
 def beside_replay(host: Host, prepare: Callable[[Host, Session], Callable[[int], None]]) -> None:
     """One lane replays, the other does something else with the same session.
 
-    A host keeps them apart where the EP says that it does not support concurrent runs. What they
-    work on is large enough to take its time.
+    A host keeps them apart where the EP says that it does not support concurrent runs.
     """
-    session = host.session(NEGATE_LARGE, capture=True)
-    captured = _bound(host, session, NEGATE_LARGE)
+    session = host.session(LONG, capture=True)
+    captured = _bound(host, session, LONG)
     beside = prepare(host, session)
     # Captured in this thread, and replayed in others.
-    x = _wide(host, salt=0)
+    x = values(host.record.iteration or 0, salt=0)
     host.check("y of the capture", -x, captured.run(_REPLAYED, x=x))
 
     def lane(number: int) -> None:
         for n in range(_ROUNDS):
             if number == 0:
-                x = _wide(host, salt=n)
+                x = values(host.record.iteration or 0, salt=n)
                 host.check("y of the replay", -x, captured.run(_REPLAYED, x=x))
             else:
-                beside(_ROUNDS + 2 * n)
+                beside(_ROUNDS + 4 * n)
 
     for _ in host.iterations():
         host.together(lane, lanes=2)
-    host.placed(NEGATE_LARGE, session, {"negate": host.ep_name})
+    host.placed(LONG, session, {f"negate_{n}": host.ep_name for n in range(101)})

@@ -1,4 +1,4 @@
-"""The ONNX models of the scenarios: small graphs of float32 tensors, most of shape (3, 2)."""
+"""The ONNX models of the scenarios: small graphs of float32 tensors of shape (3, 2)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ __all__ = [
     "EITHER",
     "LARGE",
     "LINE",
+    "LONG",
     "MIN_CHAIN",
     "NEGATE",
     "NEGATE_AND_ADD",
@@ -71,6 +72,13 @@ def _build(
 
 def _negate(model: Model) -> bytes:
     return _build(model, [("Neg", ["x"], "y", "negate")])
+
+
+def _long(model: Model) -> bytes:
+    names = ["x", *(f"after_{n}" for n in range(1, 101)), "y"]
+    return _build(
+        model, [("Neg", [names[n]], names[n + 1], f"negate_{n}") for n in range(len(names) - 1)]
+    )
 
 
 def _two_branches(model: Model) -> bytes:
@@ -179,7 +187,7 @@ def _steps(model: Model) -> bytes:
         [
             ("Add", ["x", "x"], "doubled", "double"),
             ("Mul", ["doubled", "x"], "product", "multiply"),
-            ("Sub", ["product", "doubled"], "difference", "subtract"),
+            ("Sub", ["product", "x"], "difference", "subtract"),
             ("Neg", ["difference"], "y", "negate"),
         ],
     )
@@ -232,6 +240,9 @@ def _either(model: Model) -> bytes:
 NEGATE = Model("negate", {"x": SHAPE}, {"y": SHAPE}, _negate)
 """y = -x."""
 
+LONG = Model("long", {"x": SHAPE}, {"y": SHAPE}, _long)
+"""y = -x by way of 101 negations: a run that takes its time, and is soon checked."""
+
 TWO_BRANCHES = Model(
     "two-branches",
     {"device_in": SHAPE, "cpu_in": SHAPE},
@@ -267,7 +278,7 @@ NOBODYS = Model("nobodys", {"x": SHAPE}, {"y": SHAPE}, _nobodys)
 """A negation, and then an Acosh in double: valid, and no EP that we know has a kernel for it."""
 
 STEPS = Model("steps", {"x": SHAPE}, {"y": SHAPE}, _steps)
-"""y = -((x + x) * x - (x + x)), in four steps of which each needs the one before."""
+"""y = -((x + x) * x - x), in four steps of which each needs the one before."""
 
 ADD_AND_NEGATE = Model("add-and-negate", {"x": SHAPE, "by": SHAPE}, {"y": SHAPE}, _add_and_negate)
 """y = -(x + by). Done twice in one place it is x again; no step writes where it reads."""

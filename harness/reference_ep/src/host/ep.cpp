@@ -17,7 +17,6 @@ namespace {
 constexpr const char* graph_id_key = "gpu_graph_id";
 constexpr int no_capture = -1;
 constexpr int all_nodes_on_ep = 0;
-constexpr int cpu_nodes_for_shapes = 1;
 
 int graph_id_of(const Host& host, const OrtRunOptions* options) {
   const char* text =
@@ -275,9 +274,7 @@ OrtStatus* Ep::replay_graph(OrtEp* self, int graph_id) {
   });
 }
 
-int Ep::get_capture_policy(const OrtEp*) {
-  return planted(Fault::cpu_node_captured) ? cpu_nodes_for_shapes : all_nodes_on_ep;
-}
+int Ep::get_capture_policy(const OrtEp*) { return all_nodes_on_ep; }
 
 OrtStatus* Ep::on_session_initialization_end(OrtEp* self) {
   auto* ep = static_cast<Ep*>(self);
