@@ -14,6 +14,7 @@ from scenarios.models import (
     ADD_AND_NEGATE,
     CHAIN,
     EITHER,
+    LARGE,
     LONG,
     MIN_CHAIN,
     NEGATE,
