@@ -34,7 +34,7 @@ from harness.errors import RunFolderError
 from harness.files import open_regular
 from harness.guardian import guarded
 from harness.host_process import HostJob, HostRun, HostTask, run_host
-from harness.outcome import AskedFor, Finding, classify, needs_repeat, settled
+from harness.outcome import AskedFor, Finding, classify, is_failure, needs_repeat, settled
 from harness.plan import Cell, CorePlan
 from harness.remaining import Remaining, failed_in_setup, remaining
 from harness.results import Death, HostIdentity, MappedFile, Observation, ScenarioReport
@@ -296,7 +296,7 @@ class _Drive:
         self._failed_before = {
             cell
             for cell, tried in self._before.items()
-            if any(needs_repeat(finding) for _, finding in tried)
+            if any(is_failure(finding) for _, finding in tried)
         }
         self._finished: set[str] = set()
         self._last: dict[str, Finding] = {}
@@ -361,7 +361,7 @@ class _Drive:
             self._attempts[cell.id] += 1
             self._setting.record(observation)
             finding = classify(observation, self._asked, self._setting.rejections)
-            if needs_repeat(self._last.get(cell.id, finding)):
+            if is_failure(self._last.get(cell.id, finding)):
                 self._failed_before.add(cell.id)
             findings[cell.id] = self._last[cell.id] = finding
         shutil.rmtree(job.scratch, ignore_errors=True)

@@ -15,7 +15,16 @@ from packaging.utils import canonicalize_name
 
 from harness.config import Expectation, Matrix, NoDevice, Outcome
 from harness.names import matches
-from harness.outcome import CUT_OFF, NO_DEVICE, AskedFor, Finding, classify, needs_repeat, settled
+from harness.outcome import (
+    CUT_OFF,
+    NO_DEVICE,
+    AskedFor,
+    Finding,
+    classify,
+    is_failure,
+    needs_repeat,
+    settled,
+)
 from harness.plan import Cell
 from harness.results import (
     AttemptResult,
@@ -227,7 +236,7 @@ def _judged(
     failures = [
         attempt.finding
         for attempt in told[:-1]
-        if needs_repeat(attempt.finding)
+        if is_failure(attempt.finding)
         and not (attempt.finding.shared and attempt.observation.host in explained)
     ]
     flaky = finding.outcome in _GOOD_ENDS and bool(failures)

@@ -36,6 +36,7 @@ __all__ = [
     "AskedFor",
     "Finding",
     "classify",
+    "is_failure",
     "needs_repeat",
     "settled",
 ]
@@ -194,9 +195,17 @@ def _classify(
     return finding
 
 
-def needs_repeat(finding: Finding) -> bool:
-    """Whether a fresh host must see it again before it is believed."""
+def is_failure(finding: Finding) -> bool:
+    """Whether something went wrong that a later pass would not undo."""
     return finding.outcome in ("failed", "crashed", "hung")
+
+
+def needs_repeat(finding: Finding) -> bool:
+    """Whether a fresh host must see it again before it is believed.
+
+    Lanes that did not meet may meet in a second try, on a machine that is less busy then.
+    """
+    return is_failure(finding) or finding.reason == "no-overlap"
 
 
 def settled(observations: Sequence[Observation]) -> list[Observation]:

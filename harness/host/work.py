@@ -319,13 +319,17 @@ def _given(
             capture=options["capture"],
             cpu_nodes=None if options["cpu_nodes"] is None else tuple(options["cpu_nodes"]),
         ),
-        "promises": Promises(**job["promises"]),
         "models": Path(job["models"]),
         "scratch": Path(job["scratch"]),
     }
     if isinstance(loaded, _LoadedPython):
         return PythonHost(ort=loaded.ort, device=loaded.device, **plugin, **common)
-    common |= {"api": loaded.api, "scope": scope, "cpu": loaded.cpu}
+    common |= {
+        "api": loaded.api,
+        "scope": scope,
+        "cpu": loaded.cpu,
+        "promises": Promises(**job["promises"]),
+    }
     if job["kind"] == "bare":
         return BareHost(choose=partial(_choose, job), **plugin, **common)
     ep = loaded.device.ep_name

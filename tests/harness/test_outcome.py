@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness import outcome as outcome_module
 from harness.config import Rejection
-from harness.outcome import REASONS, AskedFor, Finding, classify, needs_repeat
+from harness.outcome import REASONS, AskedFor, Finding, classify, is_failure, needs_repeat
 from harness.results import (
     Capture,
     CheckFailure,
@@ -481,3 +481,13 @@ def test_the_reason_codes_are_those_that_the_module_tells_of() -> None:
     told = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", outcome_module.__doc__ or ""))
 
     assert told - {"rejections"} == REASONS
+
+
+def test_lanes_that_did_not_meet_get_a_second_try_and_that_is_no_failure() -> None:
+    finding = Finding("not-run", "no-overlap")
+
+    assert needs_repeat(finding)
+    assert not is_failure(finding)
+    assert not needs_repeat(Finding("not-run", "interrupted"))
+    assert needs_repeat(Finding("hung", "timeout"))
+    assert is_failure(Finding("hung", "timeout"))
