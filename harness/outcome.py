@@ -105,7 +105,7 @@ _HINTS = {
     "at the end of the log.",
     "channel-lost": "Something closed or wrote to descriptors that are not its own.",
     "core-unavailable": "The other cores were tried without it.",
-    "harness-error": "This is a fault of ort-ep-matrix: please report it with the stack above.",
+    "harness-error": "This is a fault of ort-ep-matrix: please report it with what stands above.",
     "interrupted": "Run it again.",
     "no-overlap": "Run it again, on a machine that is less busy or has more processors.",
     "unconfirmed": "Run it again.",
@@ -439,6 +439,13 @@ def _completeness(observation: Observation, report: ScenarioReport) -> Finding:
             shared=True,
         )
     overlap = report.overlap
+    if overlap is not None and not overlap.free and overlap.overlapped:
+        return Finding(
+            "infra-error",
+            "harness-error",
+            f"{overlap.overlapped} of {overlap.calls} native calls began while another lane was "
+            "inside one, in serialized mode: the harness broke the contract of that mode",
+        )
     if overlap is not None and overlap.free and not overlap.overlapped:
         return Finding(
             "not-run",

@@ -12,6 +12,7 @@ from harness.host.model import Model
 __all__ = [
     "ADD_AND_NEGATE",
     "CHAIN",
+    "DOUBLE",
     "EITHER",
     "LARGE",
     "LINE",
@@ -79,6 +80,10 @@ def _long(model: Model) -> bytes:
     return _build(
         model, [("Neg", [names[n]], names[n + 1], f"negate_{n}") for n in range(len(names) - 1)]
     )
+
+
+def _double(model: Model) -> bytes:
+    return _build(model, [("Add", ["x", "x"], "y", "double")])
 
 
 def _two_branches(model: Model) -> bytes:
@@ -242,6 +247,9 @@ NEGATE = Model("negate", {"x": SHAPE}, {"y": SHAPE}, _negate)
 
 LONG = Model("long", {"x": SHAPE}, {"y": SHAPE}, _long)
 """y = -x by way of 101 negations: a run that takes its time, and is soon checked."""
+
+DOUBLE = Model("double", {"x": SHAPE}, {"y": SHAPE}, _double)
+"""y = x + x."""
 
 TWO_BRANCHES = Model(
     "two-branches",

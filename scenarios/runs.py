@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from harness.host.bare import BareHost, Registration, Scope
-from harness.host.host import FLOAT32, EpDevice, Host, Session, UnsupportedError
-from scenarios.models import CHAIN, NEGATE
-from scenarios.values import values
+from harness.host.host import FLOAT32, Array, EpDevice, Host, Session, UnsupportedError
+from scenarios.models import CHAIN, NEGATE, SHAPE
+from scenarios.values import values, zeros
 
 __all__ = [
+    "Bound",
     "another_device",
     "chained",
     "negated",
@@ -16,6 +17,26 @@ __all__ = [
     "where_chained",
     "where_negated",
 ]
+
+
+class Bound:
+    """A session of one input `x` and one output `y`, bound to device tensors of its own."""
+
+    def __init__(self, host: Host, session: Session) -> None:
+        allocator = host.device_allocator(session)
+        self._host = host
+        self._x = host.device_tensor(allocator, zeros())
+        self._y = host.empty_device_tensor(allocator, SHAPE)
+        self._binding = session.io_binding()
+        self._binding.bind_input("x", self._x)
+        self._binding.bind_output("y", self._y)
+
+    def run(self, x: Array, graph: int | None = None) -> Array:
+        """Write the input and something else into the output, run, and read the output."""
+        self._host.write(self._x, x)
+        self._host.write(self._y, zeros())
+        self._binding.run(graph)
+        return self._host.read(self._y)
 
 
 def another_device(host: Host) -> EpDevice:

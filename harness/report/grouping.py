@@ -23,6 +23,7 @@ __all__ = [
     "expected_causes",
     "mode_lines",
     "ordered_cells",
+    "overlap_lines",
     "places",
     "scenario_names",
     "shown_log",
@@ -211,6 +212,34 @@ def capture_lines(results: Results) -> tuple[str, ...]:
     )
 
 
+def overlap_lines(results: Results) -> tuple[str, ...]:
+    """How much the lanes of scenarios really overlapped, a line for each mode that had lanes."""
+    every = core_names(results)
+    lines = []
+    for free in (True, False):
+        seen = [
+            (cell, cell.overlap)
+            for cell in ordered_cells(results)
+            if cell.overlap is not None and cell.overlap.free is free
+        ]
+        if not seen:
+            continue
+        calls = sum(overlap.calls for _, overlap in seen)
+        met = sum(overlap.overlapped for _, overlap in seen)
+        if free:
+            cell, least = min(seen, key=lambda one: _share(one[1].overlapped, one[1].calls))
+            text = (
+                f"{_share(met, calls):.0%} of {calls} native calls of lanes began inside another "
+                f"lane's; least {_share(least.overlapped, least.calls):.1%}, in {cell.scenario} "
+                f"on {cell.core}"
+            )
+        else:
+            text = f"{calls} native calls of lanes, one at a time as serialized mode wants"
+        cores = list(dict.fromkeys(cell.core for cell, _ in seen))
+        lines.append(f"{_cores_text(cores, every)}: {text}")
+    return tuple(lines)
+
+
 def mode_lines(results: Results) -> tuple[str, ...]:
     """The mode of each core and why, a line for each of what was decided alike."""
     decided: dict[str, list[str]] = {}
@@ -218,6 +247,10 @@ def mode_lines(results: Results) -> tuple[str, ...]:
         decided.setdefault(f"{core.mode}: {core.mode_rule}", []).append(core.id)
     every = core_names(results)
     return tuple(f"{_cores_text(ids, every)}: {text}" for text, ids in decided.items())
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
 
 
 def _worst_attempt(cell: CellResult) -> AttemptResult | None:

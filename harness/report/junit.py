@@ -125,6 +125,11 @@ def _case(cell: CellResult) -> TestCase:
             ("capture_kernel_runs", str(cell.capture.kernel_runs)),
             ("capture_host_replays", str(cell.capture.host_replays)),
         ]
+    if cell.overlap is not None:
+        facts += [
+            ("overlap_calls", str(cell.overlap.calls)),
+            ("overlap_overlapped", str(cell.overlap.overlapped)),
+        ]
     properties = Properties()  # type: ignore[no-untyped-call]  # junitparser lacks the types
     for key, value in facts:
         if value:

@@ -11,7 +11,15 @@ import re
 from collections.abc import Iterator
 
 from harness.report.grid import Column, Grid, Mark, grid_of, mark, marks_in
-from harness.report.grouping import Cause, causes, death_of, expected_causes, places, shown_log
+from harness.report.grouping import (
+    Cause,
+    causes,
+    death_of,
+    expected_causes,
+    overlap_lines,
+    places,
+    shown_log,
+)
 from harness.report.text import last_lines, one_line, visible
 from harness.report.wording import attempts_text, count, example_text, headline, summary_text
 from harness.results import Results
@@ -62,6 +70,9 @@ def _parts(results: Results) -> Iterator[str]:
     if grid.cells:
         yield _table(grid)
         yield _legend(grid, results)
+    overlap = overlap_lines(results)
+    if overlap:
+        yield "\n".join(f"- **overlap** {_plain(one_line(line))}" for line in overlap)
     found = causes(results)
     if found:
         cells = sum(len(cause.cells) for cause in found)

@@ -27,6 +27,7 @@ from harness.report.grouping import (
     death_of,
     expected_causes,
     mode_lines,
+    overlap_lines,
     places,
     shown_log,
 )
@@ -269,8 +270,12 @@ def _legend(page: _Page, grid: Grid, results: Results) -> None:
             _why_expected(page, [c for c in expected if mark(c.example) == shown], results)
     if len(grid.modes) > 1:
         page.line("  ", ("se", "dim"), "  mode serialized    ", ("co", "dim"), "  mode concurrent")
-    for number, line in enumerate(capture_lines(results)):
-        page.wrapped("capture" if number == 0 else "", one_line(line), indent=3)
+    for label, lines in (
+        ("capture", capture_lines(results)),
+        ("overlap", overlap_lines(results)),
+    ):
+        for number, line in enumerate(lines):
+            page.wrapped(label if number == 0 else "", one_line(line), indent=3)
     page.line()
 
 

@@ -17,6 +17,7 @@ from harness.results import (
     MappedFile,
     NativeError,
     Observation,
+    Overlap,
     Placement,
     Unsupported,
 )
@@ -82,6 +83,51 @@ def test_a_whole_checked_and_rightly_placed_scenario_passes() -> None:
 def test_a_report_that_is_not_whole_is_a_failure(changes: dict[str, Any], reason: str) -> None:
     assert reported(**changes) == ("failed", reason)
     assert needs_repeat(found(report=report(**changes)))
+
+
+@pytest.mark.parametrize(
+    ("overlap", "ends_as"),
+    [
+        (None, ("passed", "ok")),
+        (Overlap(free=True, calls=80, overlapped=1), ("passed", "ok")),
+        (Overlap(free=True, calls=80, overlapped=80), ("passed", "ok")),
+        (Overlap(free=True, calls=80, overlapped=0), ("not-run", "no-overlap")),
+        (Overlap(free=True, calls=0, overlapped=0), ("not-run", "no-overlap")),
+        (Overlap(free=False, calls=80, overlapped=0), ("passed", "ok")),
+        (Overlap(free=False, calls=80, overlapped=1), ("infra-error", "harness-error")),
+    ],
+)
+def test_lanes_that_are_free_must_overlap_and_others_must_not(
+    overlap: Overlap | None, ends_as: tuple[str, str]
+) -> None:
+    assert reported(overlap=overlap) == ends_as
+
+
+def test_lanes_that_never_overlapped_say_so_and_what_to_do() -> None:
+    finding = found(report=report(overlap=Overlap(free=True, calls=80, overlapped=0)))
+
+    assert "80 native calls, and none while another was inside one" in finding.detail
+    assert "Run it again" in finding.hint
+    assert not needs_repeat(finding)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ends_as"),
+    [
+        (wrong(), ("failed", "wrong-result")),
+        ({"error": native_error()}, ("failed", "native-error")),
+        ({"leaked": ["session: it failed"]}, ("failed", "release-error")),
+        ({"iterations_passed": 19}, ("failed", "incomplete")),
+    ],
+)
+def test_a_failure_stays_one_whether_or_not_lanes_overlapped(
+    changes: dict[str, Any], ends_as: tuple[str, str]
+) -> None:
+    for overlap in (
+        Overlap(free=True, calls=80, overlapped=0),
+        Overlap(free=False, calls=80, overlapped=3),
+    ):
+        assert reported(overlap=overlap, **changes) == ends_as
 
 
 def test_a_wrong_result_tells_the_first_of_the_checks_that_did_not_hold() -> None:

@@ -8,9 +8,7 @@ from typing import Any
 from harness.host.model import Model
 from scenarios.models import SHAPE
 
-__all__ = ["MOVES", "WIDE", "WIDE_SHAPE"]
-
-WIDE_SHAPE = (512, 512)
+__all__ = ["MOVES"]
 
 
 def _moves(_model: Model) -> bytes:
@@ -33,16 +31,6 @@ def _moves(_model: Model) -> bytes:
     )
 
 
-def _wide(_model: Model) -> bytes:
-    from onnx import TensorProto, helper
-
-    return _model_of(
-        [helper.make_node("Neg", ["x"], ["y"], name="negate")],
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, WIDE_SHAPE)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, WIDE_SHAPE)],
-    )
-
-
 def _model_of(
     nodes: Sequence[Any],
     inputs: Sequence[Any],
@@ -59,6 +47,3 @@ def _model_of(
 
 MOVES = Model("moves", {"x": SHAPE}, {"y": (6,)}, _moves)
 """y = (x.T.ravel() - 1) ** 2, by Transpose, Reshape, Identity, Sub and Mul."""
-
-WIDE = Model("wide", {"x": WIDE_SHAPE}, {"y": WIDE_SHAPE}, _wide)
-"""y = -x, of a size that takes a device some time."""

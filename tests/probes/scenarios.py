@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import locale
 import signal
-import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.host.host import FLOAT32, Host, Session, UnsupportedError
+from harness.host.host import FLOAT32, Host, Session
 from harness.host.scenario import scenario
 from harness.native.api import NativeCallError
-from harness.native.handles import Scope
 from scenarios.models import NEGATE
 from scenarios.values import values
-from tests.probes.models import MOVES, WIDE, WIDE_SHAPE
+from tests.probes.models import MOVES
 
 
 def placed(host: Host, session: Session) -> None:
@@ -59,50 +56,6 @@ def moves(host: Host) -> None:
         session,
         dict.fromkeys(["turn", "line_up", "subtract", "square"], host.ep_name),
     )
-
-
-@scenario("probe/threads", why="Independent sessions on four threads harm each other.")
-def threads(host: Host) -> None:
-    if host.mode != "concurrent":
-        raise UnsupportedError("independent sessions at once", "the policy says serialized")
-    run_in_threads(host)
-
-
-@scenario("probe/threads-against-contract", why="The contract checker does not see an overlap.")
-def threads_against_contract(host: Host) -> None:
-    run_in_threads(host)
-
-
-def run_in_threads(host: Host) -> None:
-    count, runs = 4, 25
-    sessions = [host.session(WIDE) for _ in range(count)]
-    start = threading.Barrier(count)
-    wrong: list[str] = []
-
-    def work(n: int) -> None:
-        try:
-            with Scope() as scope:
-                own = replace(host, scope=scope)
-                for i in range(runs):
-                    x = np.full(WIDE_SHAPE, 1 + i + 1000 * n, dtype=np.float32)
-                    feed = own.cpu_tensor(x)
-                    start.wait(timeout=5)
-                    fetched = sessions[n].run({"x": feed}, {"y": FLOAT32})["y"]
-                    if not np.array_equal(own.read(fetched), -x):
-                        wrong.append(f"thread {n}, run {i}")
-                    for tensor in (fetched, feed):
-                        tensor.release()
-        except Exception as error:  # noqa: BLE001 - whatever a thread met is told
-            wrong.append(f"thread {n}: {error}")
-
-    for _ in host.iterations():
-        workers = [threading.Thread(target=work, args=(n,)) for n in range(count)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        truth(host, f"every thread was right ({wrong[:3]})", not wrong)
-    host.placed(WIDE, sessions[0], {"negate": host.ep_name})
 
 
 @scenario("probe/process-state", why="A plugin changes the process that it is a guest in.")

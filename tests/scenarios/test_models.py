@@ -13,6 +13,7 @@ from scenarios.capture import _stepped
 from scenarios.models import (
     ADD_AND_NEGATE,
     CHAIN,
+    DOUBLE,
     EITHER,
     LARGE,
     LONG,
@@ -27,7 +28,7 @@ from scenarios.models import (
     TWO_BRANCHES,
 )
 
-SMALL = [NEGATE, TWO_BRANCHES, CHAIN, MIN_CHAIN, NOBODYS, STEPS, ADD_AND_NEGATE, LONG]
+SMALL = [NEGATE, DOUBLE, TWO_BRANCHES, CHAIN, MIN_CHAIN, NOBODYS, STEPS, ADD_AND_NEGATE, LONG]
 MODELS = [*SMALL, NEGATE_AND_ADD, EITHER, NEGATE_LARGE, *NEGATE_AND_MOVE.values()]
 
 
@@ -83,6 +84,12 @@ def test_negate_negates() -> None:
     (y,) = computed(NEGATE, x=array(1, -2, 3, 0.5, 1000, 6)).values()
 
     assert y.tolist() == [[-1, 2], [-3, -0.5], [-1000, -6]]
+
+
+def test_double_doubles() -> None:
+    (y,) = computed(DOUBLE, x=array(1, -2, 3, 0.5, 1000, 6)).values()
+
+    assert y.tolist() == [[2, -4], [6, 1], [2000, 12]]
 
 
 def test_two_branches_negate_each_their_own() -> None:

@@ -14,7 +14,7 @@ from harness.artifacts.cores import Core, resolve_cores
 from harness.artifacts.lock import read_lock
 from harness.host.scenario import find_scenarios
 from harness.matrix_file import load
-from harness.plan import CorePlan
+from harness.plan import CorePlan, WantedMode
 from harness.results import CellResult
 from harness.selftest.planting import limited, unwatched
 from harness.workflow import Selection, execute_run, judge_run, plan_on, prepare
@@ -64,10 +64,11 @@ class Lab:
         environment: Mapping[str, str] | None = None,
         iterations: int = 20,
         timeout_s: float = 30.0,
+        mode: WantedMode = "policy",
     ) -> dict[tuple[str, str], CellResult]:
         """The cells of scenarios of a package on some cores, by core and scenario.
 
-        Each core is driven in the mode that the policy says, and in no other.
+        Each core is driven in one mode: what the policy says, or what is asked for.
         """
         ground = limited(prepare(self.matrix(), [SCENARIOS, PROBES]), timeout_s)
         selection = Selection(
@@ -75,6 +76,7 @@ class Lab:
             cores=tuple(core.id for core in cores),
             scenarios=tuple(find_scenarios([package]) if names is None else names),
             iterations=iterations,
+            mode=mode,
             environment={
                 "PYTHONPATH": os.pathsep.join([str(TOP), *sys.path]),
                 **(environment or {}),

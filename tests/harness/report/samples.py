@@ -13,6 +13,7 @@ from harness.results import (
     CellResult,
     CoreResult,
     Death,
+    Overlap,
     PluginResult,
     Results,
     RunInfo,
@@ -35,6 +36,7 @@ __all__ = [
     "hung",
     "improved",
     "infra_error",
+    "lanes_in_two_modes",
     "real_run",
     "rejection_not_expected",
     "run_of",
@@ -289,6 +291,29 @@ def everything_wrong() -> Results:
         outdated=["matrix.yaml:71: rejected (version-check) for webgpu on ==1.26.0"],
         unmatched=["matrix.yaml:90: passed for vulkan on >=1.30"],
     )
+
+
+def lanes_in_two_modes() -> Results:
+    """Two scenarios with lanes: in turn on the three oldest cores, free on the three newest.
+
+    Of the 2400 free calls 1201 overlapped: on each core nearly all of one scenario and few of the
+    other, on 1.31.1 fewest.
+    """
+
+    def lanes(cell: CellResult) -> CellResult:
+        if cell.core <= "1.26":
+            overlap = Overlap(free=False, calls=100, overlapped=0)
+        else:
+            most, least = (399, 2) if cell.core == "1.31.1" else (299, 101)
+            met = most if cell.scenario == "copy/cpu-io" else least
+            overlap = Overlap(free=True, calls=400, overlapped=met)
+        return cell.model_copy(update={"overlap": overlap})
+
+    run = real_run()
+    for core in (*CORES[:3], *CORES[-3:]):
+        for scenario in ("copy/cpu-io", "copy/device-cpu-device"):
+            run = change(run, lanes, core=core, scenario=scenario)
+    return run
 
 
 def _cell(core: str, scenario: str) -> CellResult:

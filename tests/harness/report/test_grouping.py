@@ -6,13 +6,14 @@ from harness.report.grouping import (
     causes,
     expected_causes,
     ordered_cells,
+    overlap_lines,
     places,
     shown_log,
     shown_outcome,
     shown_reason,
     signature,
 )
-from harness.results import CellResult
+from harness.results import CellResult, Overlap
 from tests.harness.report import samples
 
 
@@ -149,3 +150,26 @@ def test_cells_are_ordered_by_the_cores_of_the_run_and_keep_their_order_within_o
     shuffled = run.model_copy(update={"cells": [c for c in run.cells if c.core != "1.25.0"]
                                       + [c for c in run.cells if c.core == "1.25.0"]})  # fmt: skip
     assert ordered_cells(shuffled) == tuple(run.cells)
+
+
+def test_a_run_without_lanes_has_no_line_about_them() -> None:
+    assert overlap_lines(samples.real_run()) == ()
+
+
+def test_overlap_is_told_for_each_mode_with_the_scenario_that_had_least() -> None:
+    assert overlap_lines(samples.lanes_in_two_modes()) == (
+        (
+            "1.31.0 to 1.32.0: 50% of 2400 native calls of lanes began inside another lane's; "
+            "least 0.5%, in copy/device-cpu-device on 1.31.1"
+        ),
+        "1.24.4 to 1.25.1: 600 native calls of lanes, one at a time as serialized mode wants",
+    )
+
+
+def test_lanes_that_called_nothing_have_no_share() -> None:
+    cell = samples.real_run().cells[0]
+    idle = cell.model_copy(update={"overlap": Overlap(free=True, calls=0, overlapped=0)})
+
+    (line,) = overlap_lines(samples.run_of([idle], cores=[cell.core]))
+
+    assert line.startswith("1.24.4: 0% of 0 native calls")

@@ -116,6 +116,14 @@ def test_capture_counts_are_properties(tmp_path: Path) -> None:
     assert replays["1.26.0"] is None
 
 
+def test_counts_of_lanes_are_properties(tmp_path: Path) -> None:
+    root = written(samples.lanes_in_two_modes(), tmp_path)
+    seen = {suite.get("name"): properties(suite.findall("testcase")[5]) for suite in root}
+    assert (seen["1.31.1"]["overlap_calls"], seen["1.31.1"]["overlap_overlapped"]) == ("400", "2")
+    assert (seen["1.24.4"]["overlap_calls"], seen["1.24.4"]["overlap_overlapped"]) == ("100", "0")
+    assert "overlap_calls" not in seen["1.27.0"]
+
+
 @given(text=hostile_text())
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -46,6 +46,18 @@ def table(markdown: str) -> list[list[str]]:
     return rows
 
 
+def test_it_says_how_much_lanes_overlapped() -> None:
+    told = [
+        token.content
+        for token in _READER.parse(render_markdown(samples.lanes_in_two_modes()))
+        if token.type == "inline" and "overlap" in token.content
+    ]
+    assert len(told) == 2
+    assert "50&#37; of 2400 native calls" in told[0]
+    assert "600 native calls of lanes, one at a time" in told[1]
+    assert "overlap" not in render_markdown(samples.real_run())
+
+
 def test_the_table_has_a_row_for_each_scenario_and_a_column_for_each_core() -> None:
     rows = table(render_markdown(samples.everything_wrong()))
     assert rows[0] == ["scenario", *samples.CORES]

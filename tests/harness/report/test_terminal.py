@@ -53,6 +53,17 @@ def test_a_wide_terminal_shows_whole_core_names_on_one_line() -> None:
     assert "  ".join(samples.CORES) in show(samples.real_run(), 200)
 
 
+def test_how_much_lanes_overlapped_stands_below_the_grid() -> None:
+    expected = """\
+       overlap   1.31.0 to 1.32.0: 50% of 2400 native calls of lanes began inside
+                 another lane's; least 0.5%, in copy/device-cpu-device on 1.31.1
+                 1.24.4 to 1.25.1: 600 native calls of lanes, one at a time as
+                 serialized mode wants
+    """
+    assert textwrap.indent(textwrap.dedent(expected), "   ") in show(samples.lanes_in_two_modes())
+    assert "overlap" not in show(samples.real_run())
+
+
 def test_a_run_as_expected_is_quiet_and_still_shows_the_rejection_and_its_why() -> None:
     text = show(samples.real_run())
     assert "NOT" not in text

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <thread>
 
@@ -20,6 +21,11 @@ std::size_t rounded(std::size_t bytes) {
   return (bytes + Device::alignment - 1) / Device::alignment * Device::alignment;
 }
 
+bool allocations_may_meet() {
+  return planted(Fault::allocations_meet) || planted(Fault::session_allocations_meet) ||
+         planted(Fault::shared_allocations_meet);
+}
+
 bool pending_elsewhere(const Buffer& buffer, const Recording* recording) {
   return std::any_of(buffer.pending.begin(), buffer.pending.end(),
                      [&](const auto& one) { return one.get() != recording; });
@@ -32,6 +38,14 @@ Device::~Device() = default;
 
 Region Device::allocate(std::size_t bytes, const Recording* recording) {
   if (bytes > Device::capacity) return {};
+  Buffer* other = given_just_now(rounded(bytes), recording);
+  if (other != nullptr) return Region{other, 0, bytes};
+  const Region region = take(bytes, recording);
+  linger(region.buffer, recording);
+  return region;
+}
+
+Region Device::take(std::size_t bytes, const Recording* recording) {
   const std::lock_guard<std::mutex> guard(lock_);
   const std::size_t size = rounded(planted(Fault::wrong_alignment) ? bytes + 4 : bytes);
   Buffer* buffer = planted(Fault::two_on_one_buffer) ? live_twin(size, bytes) : nullptr;
@@ -96,6 +110,35 @@ Buffer* Device::live_neighbour(Buffer* buffer) {
   return buffer;
 }
 
+// The buffer of an allocation that is still on its way, if two such get the same one.
+Buffer* Device::given_just_now(std::size_t capacity, const Recording* recording) {
+  if (!allocations_may_meet()) return nullptr;
+  const std::lock_guard<std::mutex> guard(lock_);
+  if (just_given_ == nullptr || just_given_->capacity != capacity) return nullptr;
+  const bool environment = recording == nullptr && just_given_to_ == nullptr;
+  const bool same_session = recording != nullptr && just_given_to_ == recording;
+  const bool two_sessions = recording != nullptr && just_given_to_ != nullptr && !same_session;
+  const bool meet = (planted(Fault::shared_allocations_meet) && environment) ||
+                    (planted(Fault::session_allocations_meet) && same_session) ||
+                    (planted(Fault::allocations_meet) && two_sessions);
+  if (!meet) return nullptr;
+  just_given_->shares += 1;
+  return just_given_;
+}
+
+// Long enough for another to come.
+void Device::linger(Buffer* buffer, const Recording* recording) {
+  if (!allocations_may_meet()) return;
+  {
+    const std::lock_guard<std::mutex> guard(lock_);
+    just_given_ = buffer;
+    just_given_to_ = recording;
+  }
+  std::this_thread::sleep_for(std::chrono::microseconds(500));
+  const std::lock_guard<std::mutex> guard(lock_);
+  if (just_given_ == buffer) just_given_ = nullptr;
+}
+
 void Device::free(const void* address) {
   if (planted(Fault::leak_an_allocation)) return;
   if (planted(Fault::wrong_alignment)) address = static_cast<const std::byte*>(address) - 4;
@@ -148,7 +191,12 @@ void Device::clear(const Region& region) {
 }
 
 void Device::upload(const Region& to, const void* from) {
-  if (planted(Fault::lost_update) && upload_in_progress()) return;
+  if (upload_is_lost()) return;
+  std::vector<std::byte> staged;
+  if (planted(Fault::one_staging_buffer)) {
+    staged = through_one_buffer(static_cast<const std::byte*>(from), to.bytes);
+    from = staged.data();
+  }
   if (!planted(Fault::upload_overtakes_clear)) settle(to, nullptr);
   if (planted(Fault::upload_awaits_readback)) {
     const auto* first = static_cast<const std::byte*>(from);
@@ -224,16 +272,36 @@ void Device::unhold(const std::vector<Command>& commands) {
 
 std::shared_ptr<Recording> Device::recording_of_all() {
   const std::lock_guard<std::mutex> guard(lock_);
-  if (recording_of_all_ == nullptr) recording_of_all_ = std::make_shared<Recording>(*this);
+  if (recording_of_all_ == nullptr) {
+    recording_of_all_ = std::make_shared<Recording>(*this);
+    recording_of_all_->be_careless();
+  }
   return recording_of_all_;
 }
 
-bool Device::upload_in_progress() {
-  static std::atomic<bool> uploading{false};
-  if (uploading.exchange(true)) return true;
-  std::this_thread::sleep_for(std::chrono::microseconds(200));
-  uploading = false;
-  return false;
+bool Device::upload_is_lost() {
+  if (planted(Fault::lost_update)) return uploads_.meet();
+  return planted(Fault::release_drops_uploads) && releases_.occupied();
+}
+
+void Device::release_of_a_session() {
+  if (planted(Fault::release_drops_uploads)) releases_.meet(std::chrono::milliseconds(2));
+  if (planted(Fault::releases_meet) && releases_.meet()) std::raise(SIGSEGV);
+}
+
+// What is small has room beside what others bring.
+std::vector<std::byte> Device::through_one_buffer(const std::byte* from, std::size_t bytes) {
+  constexpr std::size_t small = std::size_t{1} << 16;
+  std::vector<std::byte> found(from, from + bytes);
+  if (bytes <= small) return found;
+  {
+    const std::lock_guard<std::mutex> guard(lock_);
+    one_buffer_ = found;
+  }
+  std::this_thread::sleep_for(std::chrono::microseconds(500));
+  const std::lock_guard<std::mutex> guard(lock_);
+  std::copy_n(one_buffer_.begin(), std::min(bytes, one_buffer_.size()), found.begin());
+  return found;
 }
 
 void Device::clear_all() {

@@ -12,6 +12,7 @@
 #include "device/address_space.h"
 #include "device/buffer.h"
 #include "device/contract.h"
+#include "device/meeting.h"
 #include "device/recording.h"
 
 namespace reference {
@@ -71,9 +72,12 @@ class Device {
   MemoryStatistics statistics() const;
   Contract& contract() { return contract_; }
 
-  // For faults alone.
+  // For faults alone: a recording that loses something if several use it; whether an upload now is
+  // to be left out; what an upload brings if it goes through memory that it shares with others.
   std::shared_ptr<Recording> recording_of_all();
-  bool upload_in_progress();
+  bool upload_is_lost();
+  void release_of_a_session();
+  std::vector<std::byte> through_one_buffer(const std::byte* from, std::size_t bytes);
   void clear_all();
   // The graph that any session captured last under an id.
   void captured(int id, const Graph& graph);
@@ -84,6 +88,9 @@ class Device {
   void discard();
 
  private:
+  Region take(std::size_t bytes, const Recording* recording);
+  Buffer* given_just_now(std::size_t capacity, const Recording* recording);
+  void linger(Buffer* buffer, const Recording* recording);
   Buffer* live_twin(std::size_t capacity, std::size_t bytes);
   Buffer* live_neighbour(Buffer* buffer);
   Buffer* from_pool(std::size_t capacity, const Recording* recording);
@@ -94,10 +101,16 @@ class Device {
   std::multimap<std::size_t, Buffer*> pool_;  // by capacity
   MemoryStatistics statistics_;
   Contract contract_;
+  // For faults alone.
   std::shared_ptr<Recording> recording_of_all_;
   std::vector<std::function<void()>> put_off_;
   std::map<int, Graph> captured_;
   Graph postponed_;
+  Meeting uploads_;
+  Meeting releases_;
+  Buffer* just_given_ = nullptr;
+  const Recording* just_given_to_ = nullptr;
+  std::vector<std::byte> one_buffer_;
 };
 
 }  // namespace reference

@@ -135,6 +135,19 @@ namespace reference {
   FAULT(lost_update, "lost-update")                                      \
   FAULT(sessions_deadlock, "sessions-deadlock")                          \
   FAULT(concurrent_by_claim_only, "concurrent-by-claim-only")            \
+  FAULT(concurrent_runs_by_claim_only, "concurrent-runs-by-claim-only")  \
+  FAULT(arguments_meet, "arguments-meet")                                \
+  FAULT(creations_meet, "creations-meet")                                \
+  FAULT(releases_meet, "releases-meet")                                  \
+  FAULT(release_drops_uploads, "release-drops-uploads")                  \
+  FAULT(one_staging_buffer, "one-staging-buffer")                        \
+  FAULT(allocations_meet, "allocations-meet")                            \
+  FAULT(session_allocations_meet, "session-allocations-meet")            \
+  FAULT(shared_allocations_meet, "shared-allocations-meet")              \
+  FAULT(flush_not_awaited, "flush-not-awaited")                          \
+  FAULT(streams_share, "streams-share")                                  \
+  FAULT(captures_meet, "captures-meet")                                  \
+  FAULT(thread_bound, "thread-bound")                                    \
   FAULT(lock_kept_after_error, "lock-kept-after-error")
 
 enum class Fault {

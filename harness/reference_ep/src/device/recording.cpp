@@ -9,6 +9,7 @@
 #include "device/device.h"
 #include "device/failure.h"
 #include "device/faults.h"
+#include "device/meeting.h"
 
 namespace reference {
 
@@ -64,10 +65,14 @@ void Recording::settle(const Command& command) {
   for (const Operand& operand : command.operands) device_.settle(operand.region, this);
 }
 
+// Long enough for those that share a careless recording to meet.
+void Recording::linger() const {
+  if (careless_) std::this_thread::sleep_for(std::chrono::microseconds(300));
+}
+
 void Recording::record(Command command) {
   settle(command);
-  // Long enough for the sessions that share it to meet.
-  if (planted(Fault::shared_recording)) std::this_thread::sleep_for(std::chrono::microseconds(500));
+  linger();
   const std::lock_guard<std::mutex> guard(lock_);
   device_.mark_pending(command.operands, shared_from_this());
   if (run_ == Run::plain) {
@@ -88,6 +93,7 @@ void Recording::record(Command command) {
 
 void Recording::record_copy(Command command) {
   settle(command);
+  linger();
   const std::lock_guard<std::mutex> guard(lock_);
   device_.mark_pending(command.operands, shared_from_this());
   resolve_run();
@@ -95,11 +101,17 @@ void Recording::record_copy(Command command) {
 }
 
 void Recording::submit() {
-  if (planted(Fault::shared_recording)) {
+  if (careless_) {
     submit_carelessly();
     return;
   }
-  const std::lock_guard<std::mutex> guard(lock_);
+  std::unique_lock<std::mutex> guard(lock_, std::defer_lock);
+  if (planted(Fault::flush_not_awaited)) {
+    if (!guard.try_lock()) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+  } else {
+    guard.lock();
+  }
   resolve_run();
   if (reversed_) std::reverse(commands_.begin(), commands_.end());
   device_.deliver();
@@ -120,7 +132,9 @@ void Recording::submit_carelessly() {
     taken = commands_;
   }
   for (const Command& command : taken) command.execute();
-  std::this_thread::sleep_for(std::chrono::microseconds(500));
+  // Long enough to be met, and each time another time: those that meet must not fall into step.
+  static std::atomic<unsigned> submissions{0};
+  std::this_thread::sleep_for(std::chrono::milliseconds(1 + submissions++ % 4));
   const std::lock_guard<std::mutex> guard(lock_);
   device_.unmark_pending(commands_, this);
   device_.unmark_pending(asked_, this);
@@ -151,6 +165,8 @@ void Recording::begin_capture(int id) {
   handed_ = 0;
   run_id_ = id;
   run_ = graphs_.count(id) != 0 ? Run::replaying : Run::capturing;
+  static Meeting captures;
+  met_ = planted(Fault::captures_meet) && run_ == Run::capturing && captures.meet();
 }
 
 void Recording::end_capture(bool complete) {
@@ -158,7 +174,7 @@ void Recording::end_capture(bool complete) {
     const std::lock_guard<std::mutex> guard(lock_);
     resolve_run();
     if (run_ == Run::capturing && (complete || planted(Fault::failed_run_captured)))
-      store(run_id_, asked_);
+      store(run_id_, met_ ? Graph() : asked_);
     if (!complete && planted(Fault::failed_run_spoils_graphs)) spoil();
     if (planted(Fault::capture_not_executed)) handed_ = asked_.size();
     run_ = Run::plain;

@@ -1,6 +1,7 @@
 // Commands that were asked for and not executed yet, and captured graphs of them.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -68,8 +69,8 @@ class Recording : public std::enable_shared_from_this<Recording> {
   void end_capture(bool complete);
 
   // For faults alone: a clear that is executed after everything else; every submission from now
-  // on in reverse order; a new start that forgets what was recorded; a graph that goes to the
-  // commands with the fault that is planted.
+  // on in reverse order; a new start that forgets what was recorded; a submission that loses what
+  // others record meanwhile.
   void record_late(const Region& region);
   void submit_reversed() { reversed_ = true; }
   void forget();
@@ -77,6 +78,8 @@ class Recording : public std::enable_shared_from_this<Recording> {
   // Whether a run is captured or replayed now; whether there was a graph of its id before it.
   bool in_capture() const;
   bool in_replay() const;
+  // From now on it is submitted so.
+  void be_careless() { careless_ = true; }
 
   bool captured(int id) const;
   // Executes a graph now. Throws Failure if there is none of that id.
@@ -89,6 +92,7 @@ class Recording : public std::enable_shared_from_this<Recording> {
   enum class Run { plain, capturing, replaying, replayed };
 
   void settle(const Command& command);
+  void linger() const;
   void resolve_run();
   Graph graph_for(int id) const;
   Graph replayed(int id) const;
@@ -109,6 +113,9 @@ class Recording : public std::enable_shared_from_this<Recording> {
   std::map<int, Graph> restored_;  // by graph: what puts the input of its capture back
   Graph asked_;                    // by the run since begin_capture
   std::size_t handed_ = 0;         // of those, so many are in commands_
+  // For faults alone.
+  std::atomic<bool> careless_{false};
+  bool met_ = false;  // another capture, when this one began
 };
 
 }  // namespace reference

@@ -23,8 +23,10 @@ Session::Session(std::shared_ptr<Device> device)
       recording_(std::make_shared<Recording>(*device_)),
       id_(next_id()) {
   if (planted(Fault::leak_a_session)) device_->allocate(std::size_t{1} << 20, nullptr);
-  if (planted(Fault::shared_recording)) recording_ = device_->recording_of_all();
+  if (planted(Fault::shared_recording)) share_recording();
 }
+
+void Session::share_recording() { recording_ = device_->recording_of_all(); }
 
 Session::~Session() {
   // What the host asked for is done, even if nobody waited for it.
@@ -50,7 +52,7 @@ Region Session::allocate(std::size_t bytes) {
 void Session::free(const Region& region) { device_->free(address_of(region)); }
 
 void Session::upload(const Region& to, const void* from) {
-  if (planted(Fault::lost_update) && device_->upload_in_progress()) return;
+  if (device_->upload_is_lost()) return;
   if (planted(Fault::upload_reads_late)) {
     recording_->record_copy({"upload", {{to}}, [from](const std::vector<Region>& at) {
                                std::memcpy(at[0].content(), from, at[0].bytes);
@@ -58,7 +60,9 @@ void Session::upload(const Region& to, const void* from) {
     return;
   }
   const auto* first = static_cast<const std::byte*>(from);
-  const auto staged = std::make_shared<std::vector<std::byte>>(first, first + to.bytes);
+  const auto staged = std::make_shared<std::vector<std::byte>>(
+      planted(Fault::one_staging_buffer) ? device_->through_one_buffer(first, to.bytes)
+                                         : std::vector<std::byte>(first, first + to.bytes));
   recording_->record_copy({"upload", {{to}}, [staged](const std::vector<Region>& at) {
                              std::memcpy(at[0].content(), staged->data(), at[0].bytes);
                            }});

@@ -31,6 +31,9 @@ class Session {
   void download(void* to, const Region& from);      // a readback: submits
   void copy(const Region& to, const Region& from);
 
+  // For faults alone.
+  void share_recording();
+
  private:
   std::shared_ptr<Device> device_;
   std::shared_ptr<Recording> recording_;

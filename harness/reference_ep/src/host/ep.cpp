@@ -39,7 +39,8 @@ Ep::Ep(const Shared& shared, const OrtSessionOptions& session_options)
       shared_(shared),
       options_(read_options(shared.host, session_options, shared.ep_name)),
       session_(std::make_shared<Session>(shared.device)),
-      registry_(shared.host, shared.ep_name) {
+      registry_(shared.host, shared.ep_name),
+      made_by_(this_thread()) {
   if (!options_.fault.empty()) plant(options_.fault.c_str(), fault_option);
   std::uint32_t level = host().level;
   if (planted(Fault::claims_newer_than_asked)) level = newest_level;
@@ -80,11 +81,13 @@ Ep::Ep(const Shared& shared, const OrtSessionOptions& session_options)
   }
   if (planted(Fault::failed_session_poisons) || planted(Fault::half_made_session_poisons))
     check_for_poison();
+  if (planted(Fault::concurrent_runs_by_claim_only)) session_->recording().be_careless();
   at_session_start();
 }
 
 Ep::~Ep() {
   at_session_release(kernels_ != 0);
+  session_->device().release_of_a_session();
   if (planted(Fault::session_release_ends_others)) shared_.device->clear_all();
   end_creation();
   if (run_) contract().end(*run_);
@@ -245,7 +248,8 @@ OrtStatus* Ep::get_kernel_registry(OrtEp* self, const OrtKernelRegistry** regist
 }
 
 OrtStatus* Ep::is_concurrent_run_supported(OrtEp*, bool* supported) {
-  *supported = false;  // a session has one recording; independent sessions run at once
+  // A session has one recording; independent sessions run at once.
+  *supported = planted(Fault::concurrent_runs_by_claim_only);
   return nullptr;
 }
 

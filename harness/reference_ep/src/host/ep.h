@@ -1,6 +1,7 @@
 // One session's EP: what it takes, and when its recording is submitted.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
@@ -44,6 +45,8 @@ class Ep : public OrtEp {
   void check_capture() const;
   // A run is being captured, so that nothing may pass through the host.
   bool capturing() const { return capturing_; }
+  // For a fault: the thread that made it.
+  std::uint64_t made_by() const { return made_by_; }
 
  private:
   static const char* get_name(const OrtEp* self);
@@ -87,6 +90,7 @@ class Ep : public OrtEp {
   int kernels_run_ = 0;
   bool capturing_ = false;
   bool spoiled_ = false;
+  std::uint64_t made_by_;
 };
 
 }  // namespace reference

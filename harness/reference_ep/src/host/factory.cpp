@@ -125,6 +125,7 @@ OrtStatus* Factory::create_ep(OrtEpFactory* self, const OrtHardwareDevice* const
     const bool second = number != nullptr && std::strcmp(number, "1") == 0;
     const Shared& shared = factory->shared_.at(second ? 1 : 0);
     const InProgress operation(shared.device->contract(), Operation::create_session, 0);
+    if (planted(Fault::creations_meet)) die_if_met_in_creation();
     *ep = std::make_unique<Ep>(shared, *options).release();
   });
 }
@@ -170,6 +171,7 @@ OrtStatus* Factory::create_sync_stream(OrtEpFactory* self, const OrtMemoryDevice
   return factory->host_.guarded([&] {
     const auto session = std::make_shared<Session>(factory->shared_of(*memory).device);
     if (planted(Fault::stream_reversed)) session->recording().submit_reversed();
+    if (planted(Fault::streams_share)) session->share_recording();
     *stream = make_stream(factory->host_, session);
   });
 }

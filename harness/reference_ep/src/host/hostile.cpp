@@ -16,6 +16,7 @@
 
 #include "device/failure.h"
 #include "device/faults.h"
+#include "device/meeting.h"
 #include "host/ort.h"
 
 #if defined(_WIN32)
@@ -188,6 +189,11 @@ void at_register() {
   }
 }
 
+void die_if_met_in_creation() {
+  static Meeting creations;
+  if (creations.meet()) crash();
+}
+
 void at_session_start() {
   check_for_end();
   sessions += 1;
@@ -268,12 +274,15 @@ void release_both_queues(std::uint64_t session) {
   queues[session % 2].unlock();
 }
 
-void use_the_one_session(std::uint64_t session) {
-  static std::atomic<std::uint64_t> inside{0};
-  const std::uint64_t before = inside.exchange(session);
-  if (before != 0 && before != session) crash();
-  std::this_thread::sleep_for(100us);
-  inside = 0;
+void use_the_one_session() {
+  static Meeting sessions;
+  if (sessions.meet()) crash();
+}
+
+std::uint64_t this_thread() {
+  static std::atomic<std::uint64_t> last{0};
+  static thread_local const std::uint64_t number = ++last;
+  return number;
 }
 
 }  // namespace reference

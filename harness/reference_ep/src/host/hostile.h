@@ -6,6 +6,7 @@
 namespace reference {
 
 void at_register();
+void die_if_met_in_creation();
 void at_session_start();
 // Whether it was complete: some fail after the EP was made, and never get a kernel.
 void at_session_release(bool complete);
@@ -29,6 +30,9 @@ void hold_both_queues(std::uint64_t session);
 void release_both_queues(std::uint64_t session);
 
 // Dies if two sessions are in it at once.
-void use_the_one_session(std::uint64_t session);
+void use_the_one_session();
+
+// A number of the thread that asks, which no thread after it has.
+std::uint64_t this_thread();
 
 }  // namespace reference

@@ -1,5 +1,9 @@
 #include "host/kernel.h"
 
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "device/faults.h"
@@ -43,6 +47,23 @@ std::int64_t integer_attribute(const Host& host, const OrtKernelInfo& info, cons
   return otherwise;
 }
 
+// What was asked for last, by whatever session, if that has the same sizes.
+std::vector<Operand> last_of(std::vector<Operand> mine) {
+  static std::mutex lock;
+  static std::vector<Operand> last;
+  {
+    const std::lock_guard<std::mutex> guard(lock);
+    last = mine;
+  }
+  std::this_thread::sleep_for(std::chrono::microseconds(500));
+  const std::lock_guard<std::mutex> guard(lock);
+  const bool alike = std::equal(mine.begin(), mine.end(), last.begin(), last.end(),
+                                [](const Operand& one, const Operand& other) {
+                                  return one.region.bytes == other.region.bytes;
+                                });
+  return alike ? last : mine;
+}
+
 }  // namespace
 
 Kernel::Kernel(const Operator& op, Ep& ep, const OrtKernelInfo& info)
@@ -72,7 +93,8 @@ Kernel::Kernel(const Operator& op, Ep& ep, const OrtKernelInfo& info)
 OrtStatus* Kernel::compute(OrtKernelImpl* self, OrtKernelContext* context) {
   auto* kernel = static_cast<Kernel*>(self);
   in_kernel();
-  if (planted(Fault::concurrent_by_claim_only)) use_the_one_session(kernel->ep().session()->id());
+  if (planted(Fault::concurrent_by_claim_only)) use_the_one_session();
+  if (planted(Fault::thread_bound) && kernel->ep().made_by() != this_thread()) return nullptr;
   return kernel->ep().host().guarded([&] {
     Call call(*kernel, *context);
     kernel->op().compute(call);
@@ -132,6 +154,7 @@ Operand Call::written(const Tensor& tensor, std::size_t output) const {
 void Call::record(const std::string& detail, std::vector<Operand> operands,
                   std::function<void(const std::vector<Region>&)> work) {
   if (kernel_.ep().spoiled()) return;
+  if (planted(Fault::arguments_meet)) operands = last_of(std::move(operands));
   session().recording().record(
       Command{kernel_.program() + " " + detail, std::move(operands), std::move(work)});
 }
