@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness import __version__
+from harness.artifacts.cache import Cache
+from harness.artifacts.cores import Core
+from harness.artifacts.python_packages import PythonPackage
 from harness.errors import InputError
 from harness.matrix_file import LoadedMatrix
 from harness.plan import Cell, CorePlan
 from harness.policy import Decision
-from harness.recorded import cores_again, matrix_again, plans_again, plugin_again
+from harness.recorded import cores_again, matrix_again, packages_again, plans_again, plugin_again
 from harness.results import CoreResult, PluginResult, RunInfo
 from tests.harness.samples import cell
 
@@ -161,3 +164,36 @@ def test_a_cell_that_would_be_another_one_now_is_refused(now: Cell, told: str) -
     with pytest.raises(InputError, match=told) as caught:
         plans_again([plan_of(now)], [cell()])
     assert "environment variable that the policy asks for" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (PythonPackage(Path("/c/other"), Path("/c/other/core.so")), "the run any more."),
+        (PythonPackage(None, None, "the network is down"), "any more: the network is down."),
+    ],
+)
+def test_the_python_package_of_a_core_is_the_one_of_the_run_or_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: PythonPackage, told: str
+) -> None:
+    then = PythonPackage(Path("/c/then"), Path("/c/then/core.so"))
+    lacking = PythonPackage(None, None, "there was none")
+    seen = {"1.30.0": then, "1.31.0": lacking}
+    cores = [
+        Core(version, version, tmp_path, SHA256, "", None, "onnxruntime")
+        for version in ("1.30.0", "1.31.0", "1.32.0")
+    ]
+    now = {"1.30.0": then}
+    asked: list[str] = []
+
+    def resolved(wanted: Sequence[Core], _cache: Cache) -> dict[str, PythonPackage]:
+        asked.extend(core.id for core in wanted)
+        return now
+
+    monkeypatch.setattr("harness.recorded.python_packages", resolved)
+    assert packages_again(seen, cores, Cache(tmp_path)) == seen
+    # Where there was none then, none is looked for now.
+    assert asked == ["1.30.0"]
+    now["1.30.0"] = found
+    with pytest.raises(InputError, match=rf"package of core 1\.30\.0 is not .*{told}"):
+        packages_again(seen, cores, Cache(tmp_path))
