@@ -588,6 +588,7 @@ def test_a_run_on_the_oldest_a_refusing_and_the_newest_core_is_as_expected(
         "1.32.0": True,
     }
     assert sorted(one.name for one in folder.iterdir()) == [
+        ".lock",
         "junit.xml",
         "logs",
         "observations.jsonl",
