@@ -300,13 +300,11 @@ class TestDriven:
     def test_workers_share_a_run_folder_that_is_judged_as_one_run(self, installed: Bench) -> None:
         folder = installed.folder / "run"
 
+        fine = [FINE.replace("[1]", f"[{number}]") for number in (1, 2, 3)]
+        passing = f"matrix.yaml::{OLDEST}::copy/cpu-io"
+
         ended = installed.pytest(
-            "-n2",
-            "--ep-output",
-            "run",
-            "-k",
-            "copy/cpu-io or fine or SIGSEGV or (rogue/wrong and not once)",
-            "-rA",
+            "-n2", "--ep-output", "run", "-rA", passing, *fine, SEGFAULT, WRONG
         )
 
         assert ended.code == 1
