@@ -49,8 +49,9 @@ _SKIP = -1
 """The graph id of a run that shall be neither captured nor a replay."""
 
 _REPLAYED = 1
-"""The graph id that one lane replays while another does something else."""
+"""The graph id that one lane replays while the others do something else."""
 
+_LANES = 4
 _ROUNDS = 4
 """How often a lane does its work in an iteration: once is over before the next lane is awake."""
 
@@ -505,7 +506,7 @@ def after_failed_run(host: Host, same: bool) -> None:
     host.placed(NEGATE_AND_ADD, session, dict.fromkeys(["negate", "add"], host.ep_name))
 
 
-def _skipped_run(host: Host, session: Session) -> Callable[[int], None]:
+def _skipped_run(host: Host, session: Session, _graph: int) -> Callable[[int], None]:
     """A run without capture."""
     bound = _bound(host, session, LONG)
 
@@ -516,7 +517,7 @@ def _skipped_run(host: Host, session: Session) -> Callable[[int], None]:
     return beside
 
 
-def _bind_input(host: Host, session: Session) -> Callable[[int], None]:
+def _bind_input(host: Host, session: Session, _graph: int) -> Callable[[int], None]:
     """An input bound from the CPU, and a run without capture that reads it."""
     bound = _bound(host, session, LONG)
 
@@ -530,12 +531,12 @@ def _bind_input(host: Host, session: Session) -> Callable[[int], None]:
     return beside
 
 
-def _allocate(host: Host, session: Session) -> Callable[[int], None]:
+def _allocate(host: Host, session: Session, _graph: int) -> Callable[[int], None]:
     """The session's allocator asked for, and two tensors of it."""
 
     def beside(salt: int) -> None:
         allocator = host.device_allocator(session)
-        arrays = [values(host.record.iteration or 0, salt + n) for n in range(4)]
+        arrays = [values(host.record.iteration or 0, salt + n) for n in range(2)]
         tensors = [host.device_tensor(allocator, array) for array in arrays]
         for tensor, array in zip(tensors, arrays, strict=True):
             host.check("what was written", array, host.read(tensor))
@@ -546,15 +547,15 @@ def _allocate(host: Host, session: Session) -> Callable[[int], None]:
     return beside
 
 
-def _release(host: Host, session: Session) -> Callable[[int], None]:
-    """The replayed graph released, and another captured and released."""
+def _release(host: Host, session: Session, graph: int) -> Callable[[int], None]:
+    """The replayed graph released, and one of its own captured and released."""
     bound = _bound(host, session, LONG)
 
     def beside(salt: int) -> None:
         session.release_captured_graph(_REPLAYED)
         x = values(host.record.iteration or 0, salt)
-        host.check("y of another graph", -x, bound.run(_REPLAYED + 1, x=x))
-        session.release_captured_graph(_REPLAYED + 1)
+        host.check(f"y of graph {graph}", -x, bound.run(graph, x=x))
+        session.release_captured_graph(graph)
 
     return beside
 
@@ -567,28 +568,31 @@ def _release(host: Host, session: Session) -> Callable[[int], None]:
         "allocate": _allocate,
         "release": _release,
     },
-    why="A replay and another operation on its session, from a second thread, spoil each other.",
+    why="A replay and another operation on its session, from other threads, spoil each other.",
 )
-def beside_replay(host: Host, prepare: Callable[[Host, Session], Callable[[int], None]]) -> None:
-    """One lane replays, the other does something else with the same session.
+def beside_replay(
+    host: Host, prepare: Callable[[Host, Session, int], Callable[[int], None]]
+) -> None:
+    """One lane replays, the others do something else with the same session.
 
     A host keeps them apart where the EP says that it does not support concurrent runs.
     """
     session = host.session(LONG, capture=True)
     captured = _bound(host, session, LONG)
-    beside = prepare(host, session)
+    beside = [prepare(host, session, _REPLAYED + lane) for lane in range(1, _LANES)]
     # Captured in this thread, and replayed in others.
-    x = values(host.record.iteration or 0, salt=0)
+    x = values(0)
     host.check("y of the capture", -x, captured.run(_REPLAYED, x=x))
 
-    def lane(number: int) -> None:
+    def work(lane: int) -> None:
         for n in range(_ROUNDS):
-            if number == 0:
-                x = values(host.record.iteration or 0, salt=n)
-                host.check("y of the replay", -x, captured.run(_REPLAYED, x=x))
-            else:
-                beside(_ROUNDS + 4 * n)
+            salt = 4 * (n * _LANES + lane)
+            if lane != 0:
+                beside[lane - 1](salt)
+                continue
+            x = values(host.record.iteration or 0, salt)
+            host.check("y of the replay", -x, captured.run(_REPLAYED, x=x))
 
     for _ in host.iterations():
-        host.together(lane, lanes=2)
+        host.together(work, _LANES)
     host.placed(LONG, session, {f"negate_{n}": host.ep_name for n in range(101)})
