@@ -175,6 +175,14 @@ void overlaps_are_counted_between_threads_alone() {
   check(report.overlaps == 2, "another thread's operation overlaps both");
   check(report.by_kind.count("copy during run") == 1, "and it is said which");
   check(report.first == "copy of session 2 during run of session 1", "and whose");
+  bool told = false;
+  try {
+    device.contract().demand();
+  } catch (const Failure&) {
+    told = true;
+  }
+  check(told, "an overlap is told");
+  device.contract().demand();  // and told once
 }
 
 void the_published_table_decides_the_mode() {

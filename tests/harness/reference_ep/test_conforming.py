@@ -306,11 +306,12 @@ def test_overlaps_are_counted_when_threads_break_the_contract(
         mode="concurrent",
     )
 
-    # It counts, and neither prevents nor spoils.
-    assert odd(cells) == []
-    for cell in cells.values():
-        assert cell.overlap is not None
-        assert cell.overlap.overlapped > 0
+    # It counts and prevents nothing; a run that ended after that says what was done to it.
+    broken = [cell for cell in cells.values() if cell.outcome != "passed"]
+    assert broken
+    for cell in broken:
+        assert (cell.outcome, cell.reason) == ("failed", "native-error"), cell.detail
+        assert "a serialized device was used by two threads at once" in cell.detail
     hosts = logged(log)
     assert {(host["host"], host["mode"]) for host in hosts} == {
         (OLDEST, "serialized"),

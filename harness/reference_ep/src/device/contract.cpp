@@ -1,5 +1,7 @@
 #include "device/contract.h"
 
+#include "device/failure.h"
+
 namespace reference {
 
 const char* name_of(Operation operation) {
@@ -42,7 +44,8 @@ Contract::Ticket Contract::begin(Operation operation, std::uint64_t session) {
     if (other.thread == begun.thread) continue;
     report_.overlaps += 1;
     report_.by_kind[std::string(name_of(operation)) + " during " + name_of(other.operation)] += 1;
-    if (report_.first.empty()) report_.first = described(begun) + " during " + described(other);
+    untold_ = described(begun) + " during " + described(other);
+    if (report_.first.empty()) report_.first = untold_;
   }
   return in_progress_.insert(in_progress_.end(), begun);
 }
@@ -51,6 +54,17 @@ void Contract::end(Ticket ticket) {
   if (ticket == in_progress_.end()) return;
   const std::lock_guard<std::mutex> guard(lock_);
   in_progress_.erase(ticket);
+}
+
+void Contract::demand() {
+  if (!on_) return;
+  std::string told;
+  {
+    const std::lock_guard<std::mutex> guard(lock_);
+    told.swap(untold_);
+  }
+  if (!told.empty())
+    throw Failure(Code::ep_fail, "a serialized device was used by two threads at once: " + told);
 }
 
 ContractReport Contract::report() const {

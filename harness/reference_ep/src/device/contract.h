@@ -53,12 +53,15 @@ class Contract {
   Ticket begin(Operation operation, std::uint64_t session);
   void end(Ticket ticket);
   ContractReport report() const;
+  // Throws Failure if an overlap was counted that nobody was told of yet.
+  void demand();
 
  private:
   mutable std::mutex lock_;
   std::atomic<bool> on_{false};
   std::list<OperationInProgress> in_progress_;
   ContractReport report_;
+  std::string untold_;
 };
 
 // An operation that lasts as long as this does.

@@ -225,6 +225,7 @@ void Ep::end_run() {
   run_.reset();
   if (planted(Fault::sessions_deadlock)) release_both_queues(session_->id());
   at_run_end();
+  contract().demand();
 }
 
 OrtStatus* Ep::create_allocator(OrtEp* self, const OrtMemoryInfo* memory,
