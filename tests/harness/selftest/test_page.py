@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from packaging.version import Version
 
+from harness.artifacts.cores import Core
 from harness.host.scenario import find_scenarios
 from harness.selftest.faults import FAMILIES, Fault, read_faults
 from harness.selftest.planting import sites
 from tests.conftest import TOP
-from tests.harness.selftest.samples import core
+from tests.harness.selftest.samples import core, fault
 from tests.harness.selftest.test_report import rows
 
 PAGE = (TOP / "docs" / "selftest.md").read_text(encoding="utf-8")
@@ -36,23 +38,52 @@ def test_it_has_the_rows_of_the_file_and_no_other(table: dict[str, list[str]]) -
     assert [name for name in table if name not in families] == [f.name for f in FAULTS], HINT
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_row_says_what_the_file_does(
-    fault: Fault, table: dict[str, list[str]], versions: list[str]
-) -> None:
-    what, stands_for, planted, noticed, outcomes = table[fault.name]
+def test_a_row_says_what_the_file_does(table: dict[str, list[str]], versions: list[str]) -> None:
     known = list(find_scenarios(["scenarios", "tests.probes"]))
+    cores = [core(version) for version in versions]
 
-    assert (what, stands_for) == (fault.what, fault.stands_for), HINT
-    there = sites([fault], [core(version) for version in versions], everywhere=False)
-    assert planted.split(", ") == [site.core.version for site in there], HINT
-    assert set(outcomes.split(", ")) <= set(fault.outcome), HINT
-    if fault.contained:
-        assert noticed == "contained"
-        return
-    for name in noticed.split(", "):
-        assert name in known, HINT
-        assert fault.must_be_noticed_by(name), HINT
+    stale = [one.name for one in FAULTS if not in_step(one, table.get(one.name), cores, known)]
+
+    assert stale == [], HINT
+
+
+def in_step(
+    fault: Fault, row: list[str] | None, cores: Sequence[Core], known: Sequence[str]
+) -> bool:
+    if row is None:
+        return False
+    what, stands_for, planted, noticed, outcomes = row
+    there = [site.core.version for site in sites([fault], cores, everywhere=False)]
+    by_whom = noticed.split(", ")
+    return (
+        (what, stands_for) == (fault.what, fault.stands_for)
+        and planted.split(", ") == there
+        and set(outcomes.split(", ")) <= set(fault.outcome)
+        and (
+            by_whom == ["contained"]
+            if fault.contained
+            else all(name in known and fault.must_be_noticed_by(name) for name in by_whom)
+        )
+    )
+
+
+def test_a_row_that_is_not_in_step_is_seen() -> None:
+    one = fault(noticed_by=["copy/a", "copy/b"])
+    cores, known = [core("1.24.4"), core("1.32.0")], ["copy/a", "copy/b", "copy/c"]
+    right = [one.what, one.stands_for, "1.24.4, 1.32.0", "copy/a, copy/b", "failed/wrong-result"]
+    wrong = [
+        ["Something else.", *right[1:]],
+        [right[0], "Something else.", *right[2:]],
+        [*right[:2], "1.24.4", *right[3:]],
+        [*right[:3], "copy/c", right[4]],
+        [*right[:3], "contained", right[4]],
+        [*right[:4], "failed/native-error"],
+    ]
+
+    assert in_step(one, right, cores, known)
+    assert [in_step(one, row, cores, known) for row in (None, *wrong)] == [False] * 7
+    # The scenario is gone.
+    assert not in_step(one, right, cores, ["copy/a"])
 
 
 def test_all_was_found_and_nothing_else(table: dict[str, list[str]]) -> None:
