@@ -52,10 +52,13 @@ def shown(one: Proof) -> str:
 def rows(page: str) -> list[list[str]]:
     """The cells of the rows of all tables, as a reader of Markdown sees them."""
     found: list[list[str]] = []
+    inside = False
     for token in MarkdownIt("commonmark").enable("table").parse(page):
+        if token.type in ("tr_open", "tr_close"):
+            inside = token.type == "tr_open"
         if token.type == "tr_open":
             found.append([])
-        if token.type == "inline" and token.level > 2 and found:
+        if token.type == "inline" and inside:
             found[-1].append("".join(child.content for child in token.children or ()))
     return found
 
