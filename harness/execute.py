@@ -394,7 +394,9 @@ class _Drive:
             self._setting.record(early)
 
     def finish(self, cell: Cell) -> None:
-        """Tell that nothing more is tried of a cell."""
+        """Tell, once, that nothing more is tried of a cell."""
+        if self.is_finished(cell):
+            return
         self._finished.add(cell.id)
         outcome = self._last[cell.id].outcome
         flaky = outcome == "passed" and cell.id in self._failed_before

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from harness.config import Expectation, Matrix, NoDevice, Outcome
+from harness.config import Expectation, Matrix, NoDevice
 from harness.names import matches
 from harness.outcome import (
     CUT_OFF,
@@ -382,11 +382,10 @@ def _blame_plugin_for_no_device(attempt: _Attempt) -> _Attempt:
     """On another core the plugin did offer a device here, so the machine is not to blame."""
     if attempt.finding.reason != NO_DEVICE:
         return attempt
-    outcome: Outcome = "failed"
     return replace(
         attempt,
         finding=Finding(
-            outcome,
+            "failed",
             NO_DEVICE,
             "the plugin offered no EP device with this core, and did with another in this run",
         ),

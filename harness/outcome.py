@@ -79,15 +79,13 @@ REASONS = frozenset(
     }
 )
 """All reason codes but those of signals and of the `rejections` table."""
-_SIGNAL_HINTS = {
-    "SIGKILL": "No program kills itself so: somebody did, or the system when memory ran out.",
-    "SIGABRT": "The end of the log tells what was asserted, or which exception nobody caught.",
-}
 _CRASH_HINT = (
     "Repeat the cell: the log ends with the stack of the call, and the host is a python process "
     "that takes a debugger."
 )
 _HINTS = {
+    "SIGKILL": "No program kills itself so: somebody did, or the system when memory ran out.",
+    "SIGABRT": "The end of the log tells what was asserted, or which exception nobody caught.",
     "wrong-result": "Zeros mean that work was fetched before it was submitted, values of another "
     "iteration or tensor a stale or shared buffer.",
     "native-error": "The message is the core's or the plugin's own; the log has what was printed "
@@ -155,7 +153,7 @@ def classify(observation: Observation, asked: AskedFor, rejections: Sequence[Rej
     the time being, until a host that ends in order confirms it.
     """
     finding = _classify(observation, asked, rejections)
-    if finding.hint or finding.outcome == "passed":
+    if finding.hint:
         return finding
     fallback = _CRASH_HINT if finding.outcome == "crashed" else ""
     return replace(finding, hint=_HINTS.get(finding.reason, fallback))
@@ -251,9 +249,7 @@ def _death(observation: Observation) -> Finding:
             shared=True,
         )
     if death.how == "signal":
-        return Finding(
-            "crashed", death.name, f"{death.name} {where}", _SIGNAL_HINTS.get(death.name, "")
-        )
+        return Finding("crashed", death.name, f"{death.name} {where}")
     if death.name.endswith(" 0"):
         return Finding(
             "crashed", "exited-early", f"the host ended with status 0 and no report, {where}"

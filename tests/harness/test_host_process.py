@@ -13,41 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
-import harness.host_process
 from harness.containment import TOKEN_VARIABLE
 from harness.host_process import HostJob, HostRun, HostTask, run_host
-from tests.conftest import TOP
+from tests.harness.scripted import put_in_place
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
-
-PRELUDE = """
-import json, os, signal, subprocess, sys, time
-sys.path.insert(0, {top!r})
-from harness.host.blackbox import BlackBox
-def job():
-    global task
-    task = json.loads(sys.stdin.readline())
-    return task
-number = 0
-def say(event, token=None, at=None, **fields):
-    global number
-    message = {{"token": task["token"] if token is None else token,
-               "number": number if at is None else at, "event": event, **fields}}
-    os.write(1, json.dumps(message).encode() + b"\\n")
-    number += 1
-def ready(**changes):
-    say("ready", **{{**dict(core_version="1", plugin_sha256_before=None, ep_devices=[],
-                          ep_name="E", plugin_version=None), **changes}})
-def ended(name):
-    say("ended", report=dict(scenario=name, iterations_planned=1, iterations_passed=1, checks=1,
-        check_failures=[], check_failure_count=0, placement=[], duration_s=0.5))
-def torn_down():
-    say("torn-down", failures=[], mapped=["/a"], plugin_sha256_after=None)
-def work(*names):
-    for name in names:
-        say("started", scenario=name)
-        ended(name)
-"""
 
 ALL = ("copy/a", "copy/b")
 SETUP_FAILED = (
@@ -69,10 +39,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runner:
         tasks: tuple[str, ...] = ALL,
         **more: Any,
     ) -> HostRun:
-        text = PRELUDE.format(top=str(TOP)) + script
-        file = tmp_path / "host.py"
-        file.write_text(text)
-        monkeypatch.setattr(harness.host_process, "_LAUNCH", [sys.executable, "-S", str(file)])
+        put_in_place(monkeypatch, script, tmp_path / "host.py")
         job = HostJob(
             name="1.30.0-1",
             core=tmp_path / "core.so",

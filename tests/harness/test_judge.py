@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -221,6 +222,10 @@ def test_what_registration_tells_of_the_plugin_is_in_the_results() -> None:
     assert judged([cell()], [seen]).plugin.ep_name == "ThePluginEp"
     assert judged([cell()], [seen]).plugin.version == "0.4.0"
     assert judged([cell()], [seen], plugin=bare).plugin.version == "9.9"
+    assert judged([cell()], [seen]).plugin.version_seen == "9.9"
+    newer = {"plugin_version": ">=9", "outcome": "crashed"}
+    assert judged([cell()], [seen], newer, plugin=bare).cells[0].verdict == "improved"
+    assert judged([cell()], [seen], newer).cells[0].verdict == "expected"
 
 
 def test_a_plugin_without_an_entry_may_lack_what_a_scenario_asks_for() -> None:
@@ -230,6 +235,115 @@ def test_a_plugin_without_an_entry_may_lack_what_a_scenario_asks_for() -> None:
     assert told(bare) == ("unsupported", "unsupported", "expected")
     assert told(named) == ("unsupported", "unsupported", "unexpected")
     assert "expect `unsupported`" in named.hint
+
+
+REFUSED: dict[str, Any] = {"report": report(error=native_error(message="refused by the core"))}
+REJECTION = {
+    "reason": "version-check",
+    "function": "Run",
+    "message": "refused",
+    "why": "It is too new.",
+}
+
+
+@pytest.mark.parametrize(
+    ("seen", "expectations", "verdict", "hint"),
+    [
+        ({}, [], "expected", ""),
+        ({}, [{"outcome": "crashed"}], "improved", "Take the outdated expectation out of matrix"),
+        (WRONG, [{"outcome": "failed"}], "expected", "Zeros mean that work was fetched"),
+        (WRONG, [], "unexpected", "Zeros mean that work was fetched"),
+        (
+            WRONG,
+            [{"outcome": "failed", "reason": "placement"}],
+            "unexpected",
+            (
+                "The outcome is as expected, its reason is not: wrong-result, where placement was "
+                "expected."
+            ),
+        ),
+        (LACK, [{"outcome": "unsupported"}], "expected", ""),
+        (LACK, [], "unexpected", "Name the provider option in the plugin's entry, or expect `uns"),
+        (
+            {"report": report(capture=REPLAYS)},
+            [{"capture": {"kernel_runs": 1}}],
+            "expected",
+            "",
+        ),
+        (
+            {"report": report(capture=REPLAYS)},
+            [{"capture": {"kernel_runs": 2}}],
+            "unexpected",
+            "The values were right, but not made as expected: ",
+        ),
+        (REFUSED, [{"outcome": "rejected"}], "expected", "It is too new."),
+        (
+            REFUSED,
+            [],
+            "unexpected",
+            (
+                "It is too new. If it is meant to be so, expect it in matrix.yaml: outcome: "
+                "rejected, reason: version-check, with the core and a why."
+            ),
+        ),
+    ],
+)
+def test_a_hint_says_what_to_do_about_the_verdict(
+    seen: dict[str, Any], expectations: list[dict[str, Any]], verdict: str, hint: str
+) -> None:
+    results = judge(
+        case([cell()], [observation(**seen)]),
+        matrix(*expectations, rejections=[REJECTION]),
+        lambda one: "",
+    )
+
+    assert results.cells[0].verdict == verdict
+    assert results.cells[0].hint.startswith(hint)
+    assert bool(results.cells[0].hint) == bool(hint)
+
+
+def test_the_hint_of_a_flake_is_about_the_flake() -> None:
+    assert only([observation(**CRASH), again()]).hint.startswith("The same cell failed and passed.")
+
+
+def test_what_was_expected_is_told_with_every_why() -> None:
+    seen = observation(report=report(capture=REPLAYS))
+    either = {"outcome": ["passed", "crashed"], "reason": "SIGSEGV", "why": "A race."}
+    counted = {"capture": {"host_replays": 19, "kernel_runs": 1}, "why": "Captured."}
+
+    assert only([seen], either).expected == "passed or crashed (SIGSEGV): A race."
+    assert only([seen], either, counted).expected == (
+        "passed or crashed (SIGSEGV), 1 kernel runs, 19 host replays: A race. Captured."
+    )
+    # Nobody gave a why for what is allowed by default; what the scenario said stands for it.
+    (bare,) = judged([cell()], [observation(**LACK)], named_plugin=False).cells
+    assert bare.expected == "passed or unsupported: asked for a; b"
+    assert only([observation(**LACK)]).expected == "passed"
+    assert only([observation(**LACK)], {"outcome": "unsupported"}).expected == (
+        "unsupported: because"
+    )
+    (passed,) = judged([cell()], [observation()], named_plugin=False).cells
+    assert (passed.verdict, passed.expected) == ("expected", "passed or unsupported")
+
+
+def test_an_expectation_that_does_not_match_hides_none_after_it() -> None:
+    other = {"scenario": "copy/b", "outcome": "failed"}
+
+    assert only([observation()], other, {"outcome": "crashed"}).verdict == "improved"
+
+
+def test_a_cell_holds_what_its_deciding_attempt_saw() -> None:
+    dead = observation(duration_s=3.0, **CRASH)
+    result = only([dead, again(report=report(capture=REPLAYS), duration_s=2.0)])
+    nothing = only([])
+
+    assert result.capture == REPLAYS
+    assert [(one.node, one.got) for one in result.placement] == [("n", "ThePluginEp")]
+    assert result.duration_s == 2.0
+    assert [one.death for one in result.attempts] == [death(), None]
+    assert (nothing.iterations_passed, nothing.duration_s, nothing.placement) == (0, 0.0, [])
+    assert (nothing.capture, nothing.log) == (None, None)
+    assert nothing.detail == "nothing was recorded of it"
 
 
 def test_an_expectation_without_a_cell_is_unmatched_in_a_whole_run_alone() -> None:
@@ -325,6 +439,51 @@ def test_a_pass_in_a_host_that_died_counts_once_it_is_confirmed() -> None:
     assert code([hasty]) == 3
 
 
+STOPPED: dict[str, Any] = {
+    "report": None,
+    "infra": "interrupted: the run was stopped",
+    "clean_end": False,
+}
+HASTY: dict[str, Any] = {"clean_end": False, "identity": identity(mapped=[])}
+
+
+@pytest.mark.parametrize("last", [STOPPED, HASTY])
+@pytest.mark.parametrize("before", [[], [HASTY]])
+def test_what_was_seen_stays_seen_though_the_run_was_stopped_before_it_was_seen_again(
+    before: list[dict[str, Any]], last: dict[str, Any]
+) -> None:
+    tried = [observation(attempt=n, log="early", **one) for n, one in enumerate(before)]
+    wrong = observation(attempt=len(tried), log="kept", duration_s=7.0, **WRONG)
+    result = only([*tried, wrong, again(log="late", **last)])
+
+    assert told(result) == ("failed", "wrong-result", "unexpected")
+    assert result.detail == (
+        "1 of 20 checks did not hold; the run was stopped before it could be seen again"
+    )
+    assert (result.iterations_passed, result.log, result.duration_s) == (19, "kept", 7.0)
+    assert len(result.attempts) == len(before) + 2
+    assert code([*tried, wrong, again(**last)]) == 1
+    assert only([*tried, wrong, again(**last)], {"outcome": "failed"}).verdict == "expected"
+
+
+def test_what_was_not_seen_to_fail_and_then_stopped_was_not_run() -> None:
+    stopped = again(**STOPPED)
+
+    assert told(only([stopped])) == ("not-run", "interrupted", "unexpected")
+    assert told(only([observation(**HASTY), stopped])) == ("not-run", "interrupted", "unexpected")
+    assert only([observation(**HASTY), stopped]).detail == "the run was stopped"
+    assert code([observation(**HASTY), stopped]) == 3
+    # That which decides is the attempt before the last, and no other.
+    after_a_pass = [observation(**WRONG), again(), again(attempt=3, **STOPPED)]
+    assert told(only(after_a_pass)) == ("not-run", "interrupted", "unexpected")
+
+
+def test_every_failure_before_the_last_attempt_counts() -> None:
+    tried = [observation(**HASTY), observation(attempt=2, **WRONG), again(attempt=3)]
+
+    assert told(only(tried)) == ("passed", "ok", "flaky")
+
+
 def test_a_plugin_without_a_device_on_every_core_is_the_machines_lack() -> None:
     cells = [cell("1.30.0"), cell("1.31.0")]
     hint = {"plugins": {"webgpu": {"path": "p.so", "no_device": {"hint": "Install a driver."}}}}
@@ -339,6 +498,36 @@ def test_a_plugin_without_a_device_on_every_core_is_the_machines_lack() -> None:
     assert results.summary.exit_code == 3
 
 
+@pytest.mark.parametrize(
+    ("name", "named", "hint"),
+    [
+        (
+            "Web_GPU",
+            False,
+            "matrix.yaml has an entry for it, which sets what it needs: --plugin w.",
+        ),
+        ("w", True, "Install a driver."),
+        # A file that happens to be called like an entry is not that entry.
+        ("w", False, "Check that the driver of the device is installed"),
+        ("bare", True, "Check that the driver of the device is installed"),
+        ("bare", False, "Check that the driver of the device is installed"),
+        ("unknown", False, "Check that the driver of the device is installed"),
+    ],
+)
+def test_what_to_do_without_a_device_depends_on_the_entry(
+    name: str, named: bool, hint: str
+) -> None:
+    entries = {
+        "bare": {"path": "p.so"},
+        "w": {"requirement": "web-gpu>=1", "no_device": {"hint": "Install a driver."}},
+    }
+    lack = case([cell()], [observation(**NO_DEVICE)], named_plugin=named)
+    plugin = lack.plugin.model_copy(update={"name": name})
+    results = judge(replace(lack, plugin=plugin), matrix(plugins=entries), lambda one: "")
+
+    assert hint in results.cells[0].hint
+
+
 def test_a_plugin_without_a_device_on_one_core_alone_is_a_failure_there() -> None:
     cells = [cell("1.30.0"), cell("1.31.0")]
     results = judged(cells, [observation(cells[0].id, **NO_DEVICE), observation(cells[1].id)])
@@ -347,6 +536,9 @@ def test_a_plugin_without_a_device_on_one_core_alone_is_a_failure_there() -> Non
         ("failed", "no-ep-device", "unexpected"),
         ("passed", "ok", "expected"),
     ]
+    assert results.cells[0].detail == (
+        "the plugin offered no EP device with this core, and did with another in this run"
+    )
     assert results.summary.exit_code == 1
 
 

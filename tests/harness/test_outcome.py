@@ -155,8 +155,9 @@ def test_nothing_that_comes_later_hides_a_wrong_result(later: dict[str, Any]) ->
 
 
 def test_an_error_after_a_wrong_result_is_told_with_it() -> None:
-    assert found(report=report(**wrong(), error=native_error())).detail.endswith(
-        "; then Run failed: it went wrong"
+    assert found(report=report(**wrong(), error=native_error())).detail == (
+        "2 of 20 checks did not hold; first in iteration 3: y was 0, where -1 was due; then Run "
+        "failed: it went wrong"
     )
 
 
@@ -394,6 +395,168 @@ def test_what_ended_well_in_a_host_that_died_elsewhere_is_not_confirmed(
         "not-run",
         "unconfirmed",
     )
+
+
+BEFORE = "the host ended before the plugin was touched: {}"
+WHAT_IS_TOLD: list[tuple[dict[str, Any], str, str]] = [
+    ({}, "ok", "20 iterations"),
+    ({"report": None}, "exited-early", "the host ended without a report"),
+    (
+        {"report": None, "no_device": True},
+        "no-ep-device",
+        "the plugin registered, and offered no EP device that fits on this machine",
+    ),
+    (
+        {"identity": identity(core_version="1.31.0")},
+        "wrong-core",
+        "the core says version 1.31.0, where 1.30.0 was asked for",
+    ),
+    (
+        {"identity": identity(core_version=None)},
+        "wrong-core",
+        "the core did not say which version it is",
+    ),
+    ({"identity": identity(mapped=[])}, "wrong-core", "the core that was asked for was not mapped"),
+    (
+        {"identity": identity(mapped=[MappedFile(path="/c", role="core")])},
+        "wrong-plugin",
+        "the plugin that was asked for was not mapped",
+    ),
+    (
+        {"identity": identity(mapped=[MappedFile(path="/c", role="core")]), "clean_end": False},
+        "wrong-plugin",
+        "the plugin that was asked for was not mapped",
+    ),
+    (
+        {"identity": identity(plugin_sha256_before="cd")},
+        "plugin-changed",
+        "the plugin's file was another one before the run: sha256 cd",
+    ),
+    (
+        {"identity": identity(plugin_sha256_after="cd")},
+        "plugin-changed",
+        "the plugin's file was another one after the run: sha256 cd",
+    ),
+    (
+        {"report": report(placement=[Placement(node="n", expected="A", got="B")] * 2)},
+        "placement",
+        "node n ran on B, not on A; node n ran on B, not on A",
+    ),
+    (
+        {"report": report(placement=[Placement(node="n", expected="A", got=None)])},
+        "placement",
+        "node n ran on no EP that ORT names, not on A",
+    ),
+    ({"report": report(checks=0)}, "no-checks", "the scenario checked nothing, or no placement"),
+    ({"report": report(iterations_passed=19)}, "incomplete", "19 of 20 iterations passed"),
+    ({"report": report(state_changes=["a", "b"])}, "process-state", "a; b"),
+    ({"report": report(leaked=["a", "b"])}, "release-error", "a; b"),
+    ({"teardown_errors": ["a", "b"]}, "teardown-error", "a; b"),
+    (
+        {"left_behind": ["a (1)", "b (2)"]},
+        "left-behind",
+        "processes outlived the host and were ended: a (1), b (2)",
+    ),
+    (
+        {"report": report(error=native_error(kind="python", function="KeyError", message="'x'"))},
+        "scenario-error",
+        "the scenario itself raised KeyError: 'x'",
+    ),
+    ({"report": report(error=native_error())}, "native-error", "Run returned FAIL: it went wrong"),
+    (
+        {"report": report(unsupported=Unsupported(asked="a", answered="b")), "clean_end": False},
+        "unconfirmed",
+        (
+            "unsupported (unsupported), and then its host was ended with the run or died "
+            "elsewhere: a pass counts only in a host that ends in order"
+        ),
+    ),
+    ({"death": death("load")}, "core-unusable", BEFORE.format("SIGSEGV in phase load")),
+    (
+        {"death": death("start", "exit", "exit status 3")},
+        "host-start",
+        BEFORE.format("exit status 3 in phase start"),
+    ),
+    ({"death": death("exit")}, "at-exit", "SIGSEGV in phase exit"),
+    ({"death": death("exit", "hang", "no end")}, "at-exit", "no end, in phase exit"),
+    ({"death": death(how="hang", name="no end")}, "timeout", "no end, in phase scenario"),
+    ({"death": death(how="channel", name="closed")}, "channel-lost", "closed, in phase scenario"),
+    (
+        {"death": death(how="exit", name="exit status 7")},
+        "exit-status",
+        "exit status 7, in phase scenario",
+    ),
+    (
+        {"death": death(how="exit", name="exit status 0", last_call="Run")},
+        "exited-early",
+        "the host ended with status 0 and no report, in phase scenario, after Run",
+    ),
+    (
+        {"death": death("register", iteration=2), "setup_error": native_error()},
+        "SIGSEGV",
+        "SIGSEGV in phase register, iteration 2; before that, Run returned FAIL: it went wrong",
+    ),
+]
+SHARED = {"at-exit", "left-behind", "plugin-changed", "second-core", "teardown-error"}
+
+
+@pytest.mark.parametrize(("changes", "reason", "detail"), WHAT_IS_TOLD)
+def test_a_finding_tells_what_was_seen(changes: dict[str, Any], reason: str, detail: str) -> None:
+    finding = found(**changes)
+
+    assert (finding.reason, finding.detail) == (reason, detail)
+    assert finding.shared is (reason in SHARED)
+    # The judge, who knows the plugin's entry, has the words for a lack.
+    without = ("ok", "unsupported", "no-ep-device", "wrong-core", "wrong-plugin")
+    assert bool(finding.hint) is (reason not in without)
+
+
+def test_a_plugins_file_that_is_gone_before_it_registers_is_the_files_trouble() -> None:
+    gone = identity(plugin_sha256_before=None, plugin_sha256_after=None, mapped=[])
+    finding = found(report=None, setup_error=native_error(), identity=gone)
+
+    assert (finding.outcome, finding.reason, finding.shared) == ("failed", "plugin-changed", True)
+    assert "could not be read" in finding.detail
+    # Without an error of the setup nothing is known of it yet.
+    assert ends(report=None, no_device=True, identity=gone) == ("infra-error", "no-ep-device")
+
+
+def test_a_crash_has_the_hint_of_its_signal_or_that_of_all_crashes() -> None:
+    assert "somebody did" in found(death=death(name="SIGKILL")).hint
+    assert "asserted" in found(death=death(name="SIGABRT")).hint
+    assert "debugger" in found(death=death(name="SIGSEGV")).hint
+    assert "debugger" not in found(death=death(how="hang", name="no end")).hint
+    assert found(infra="x: y").hint == ""
+    assert found(infra="x: y\nDo this.\nThen that.").hint == "Do this.\nThen that."
+    assert found(infra="x: y\nDo this.\nThen that.").detail == "y"
+
+
+def test_the_least_that_passes_is_one_check_in_one_iteration() -> None:
+    assert reported(checks=1, iterations_planned=1, iterations_passed=1) == ("passed", "ok")
+
+
+def test_a_hang_needs_a_repeat() -> None:
+    assert needs_repeat(found(death=death(how="hang", name="no end")))
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("no adapter", "no adapter"),
+        ("At file.cc:7. Really no adapter here. Sorry.", "Really no adapter here. Sorry."),
+        ("One. Two. no adapter ", "no adapter"),
+        ("a.b no adapter", "a.b no adapter"),
+        ("One. Two\nno adapter", "no adapter"),
+        ("One\nTwo. no adapter", "no adapter"),
+    ],
+)
+def test_a_known_message_is_told_from_its_own_sentence_on(message: str, told: str) -> None:
+    refusal = message.replace("no adapter", REFUSAL)
+    lack = found(report=report(error=native_error(message=message)))
+    refused = found(report=report(error=native_error(function="CreateSession", message=refusal)))
+
+    assert lack.detail == f"Run: {told}"
+    assert refused.detail == f"CreateSession: {told.replace('no adapter', REFUSAL)}"
 
 
 texts = st.text(max_size=8)

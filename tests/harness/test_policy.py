@@ -207,6 +207,50 @@ def test_an_override_that_the_plugin_does_not_know_leaves_a_concurrent_mode_alon
     assert mode(None) == "serialized"
 
 
+def test_whatever_decides_is_told_with_its_why_its_link_and_the_refusal() -> None:
+    policy = Policy(
+        rules=[PolicyRule(mode="concurrent", why="all", link="https://example.org/rule")],
+        override=Override(
+            variable="X",
+            forces={"1": "serialized", "on": "serialized"},
+            plugin=">=2",
+            why="told so",
+            link="https://example.org/override",
+        ),
+        claims=[Claim(api=30, why="measured")],
+    )
+
+    def decision(version: str, **environment: str) -> Decision:
+        return decide(
+            policy,
+            SHIPPED.core_checks,
+            core="1.26.0",
+            plugin_version=version,
+            environment=environment,
+        )
+
+    refused = decision("2.0").rejection
+    assert refused is not None
+    rule = "rules[0]: every core and plugin"
+    assert decision("2.0") == Decision(
+        "concurrent", rule, "all", "https://example.org/rule", refused
+    )
+    assert decision("1.9", X="1") == Decision(
+        "concurrent",
+        rule,
+        "all X=1 changes nothing: plugin 1.9 does not know the variable (versions >=2 do).",
+        "https://example.org/rule",
+        refused,
+    )
+    assert decision("2.0", X="on") == Decision(
+        "serialized", "override: X=on", "told so", "https://example.org/override", refused, "X=on"
+    )
+    # Without neutral values there is nothing to name but those that force.
+    with pytest.raises(PolicyError) as caught:
+        decision("2.0", X="0")
+    assert caught.value.hint == 'Set it to "1" (serialized), "on" (serialized), or unset it.'
+
+
 def test_without_a_policy_the_mode_is_serialized() -> None:
     decision = decide(None, [], core="1.32.0", plugin_version="1.0", environment={LEGACY: "x"})
     assert decision == Decision(
@@ -340,7 +384,12 @@ def test_a_text_that_is_no_version_is_an_input_error(text: str) -> None:
         webgpu(text, "0.5.0")
     with pytest.raises(InputError, match="is not a version of a plugin") as plugin:
         webgpu("1.32.0", text)
-    assert core.value.exit_code == plugin.value.exit_code == 2
+    decided = Decision("concurrent", "", "")
+    with pytest.raises(InputError, match="is not a version of a plugin") as asked:
+        override_environment(WEBGPU, plugin_version=text, wanted="serialized", decided=decided)
+    for error in (core.value, plugin.value, asked.value):
+        assert error.exit_code == 2
+        assert error.hint == 'Versions look like "1.24.4" or "0.5.0rc1".'
 
 
 @pytest.mark.parametrize(

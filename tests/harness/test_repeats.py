@@ -1,0 +1,446 @@
+"""Which cells the engine tries again, in which hosts, and when it is done; scripts are the hosts.
+
+The rules are those of "How an outcome comes about" in docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harness.artifacts.cores import Core
+from harness.artifacts.plugins import Plugin
+from harness.config import Rejection
+from harness.errors import RunFolderError
+from harness.execute import Progress, Setting, execute
+from harness.outcome import AskedFor, classify
+from harness.plan import Cell, CorePlan
+from harness.policy import Decision
+from harness.results import Observation
+from tests.harness.samples import PLUGIN_SHA256
+from tests.harness.scripted import put_in_place
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+
+# HOSTS holds what each host of a core does, one after another: code by scenario, and for `setup`
+# and `end`. What is not in it goes well.
+HOST = """
+job()
+numbers = task["log"].rpartition("host-")[2].removesuffix(".log").split("-")
+hosts = json.loads(os.environ["HOSTS"])
+mine = dict([*enumerate(hosts, 1)]).get(int(numbers[-1]), {})
+box = BlackBox(Path(task["blackbox"]))
+box.at("register")
+sha, core_version = "ab" * 32, Path(task["core"]).parent.name
+def kill(): os.kill(os.getpid(), signal.SIGSEGV)
+def passed(**changes):
+    ended(name, **{**dict(placement=[dict(node="n", expected="E", got="E")]), **changes})
+def wrong(): passed(iterations_passed=0, check_failure_count=1)
+def setup_failed(message):
+    say("setup-failed", core_version=core_version, plugin_sha256_before=sha,
+        error=dict(kind="native", function="Register", code="FAIL", message=message))
+    sys.exit()
+exec(mine.get("setup", "ready(core_version=core_version, plugin_sha256_before=sha)"))
+for one in task["tasks"]:
+    name = one["scenario"]
+    box.at("scenario", name)
+    say("started", scenario=name)
+    exec(mine.get(name, "passed()"))
+box.at("teardown")
+exec(mine.get("end", "torn_down(mapped=[task['core'], task['plugin']], plugin_sha256_after=sha)"))
+"""
+A, B, C = "copy/a", "copy/b", "copy/c"
+Host = Mapping[str, str]
+
+
+def cell(scenario: str, core: str = "1.30.0") -> Cell:
+    return Cell(f"{core}/serialized/{scenario}", core, "plugin", "serialized", scenario, 20.0, 1)
+
+
+@dataclass
+class Bench:
+    folder: Path
+    stop: threading.Event = field(default_factory=threading.Event)
+    seen: list[Observation] = field(default_factory=list)
+    told: list[tuple[str, str]] = field(default_factory=list)
+    """What progress was told of scenarios: `started`, or the outcome with which they finished."""
+
+    def run(
+        self,
+        *hosts: Host,
+        scenarios: Sequence[str] = (A, B, C),
+        cores: Sequence[str] = ("1.30.0",),
+        unavailable: Sequence[str] = (),
+        part: str = "",
+    ) -> list[str]:
+        """Run the scenarios on hosts that do as they are told; returns what `tried` does."""
+        plugin = Plugin(
+            name="plugin",
+            version=None,
+            library=self.folder / "plugin.so",
+            sha256=PLUGIN_SHA256,
+            registration_name="plugin",
+            source="",
+            entry=None,
+        )
+        environment = {**os.environ, "HOSTS": json.dumps(hosts)}
+        plans = [
+            CorePlan(
+                core=core,
+                version=core,
+                decision=Decision("serialized", "", ""),
+                mode="serialized",
+                environment=environment,
+                settings={},
+                cells=tuple(cell(name, core) for name in scenarios),
+            )
+            for core in cores
+        ]
+        setting = Setting(
+            plugin=plugin,
+            rejections=[Rejection(reason="refused", function="Register", message="no", why="w")],
+            scenario_packages=[],
+            setup_timeout_s=20.0,
+            folder=self.folder / "run",
+            models=self.folder / "models",
+            record=self.record,
+            progress=Progress(self.started, self.finished),
+            stop=self.stop,
+            part=part,
+        )
+        found = [
+            Core(
+                id=core,
+                version=core,
+                library=None if core in unavailable else self.folder / core / "libonnxruntime.so",
+                sha256=None,
+                source="",
+                error="no network" if core in unavailable else None,
+            )
+            for core in cores
+        ]
+        execute(plans, found, setting, jobs=1)
+        return self.tried
+
+    def record(self, observation: Observation) -> None:
+        self.seen.append(observation)
+
+    def started(self, core: str, cell_id: str) -> None:
+        assert cell_id.startswith(core)
+        self.told.append((cell_id.rpartition("/")[2], "started"))
+
+    def finished(self, core: str, cell_id: str, outcome: str) -> None:
+        assert cell_id.startswith(core)
+        self.told.append((cell_id.rpartition("/")[2], outcome))
+
+    @property
+    def tried(self) -> list[str]:
+        """Every attempt in order: scenario and its number, number of the host, outcome."""
+        rejections = [Rejection(reason="refused", function="Register", message="no", why="w")]
+        lines = []
+        for one in self.seen:
+            core = one.cell.partition("/")[0]
+            finding = classify(one, AskedFor(core, PLUGIN_SHA256), rejections)
+            host = one.host.partition("-")[2] or "none"
+            alone = " alone" if one.alone else ""
+            name = one.cell.rpartition("/")[2]
+            lines.append(
+                f"{name}{one.attempt} in {host}{alone}: {finding.outcome} {finding.reason}"
+            )
+        return lines
+
+    @property
+    def ends(self) -> dict[str, str]:
+        """With which outcome progress was told that each scenario is finished: once."""
+        ends = [one for one in self.told if one[1] != "started"]
+        assert len(ends) == len(dict(ends))
+        return dict(ends)
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
+    put_in_place(monkeypatch, HOST, tmp_path / "host.py")
+    return Bench(tmp_path)
+
+
+def test_what_goes_well_is_tried_once_in_one_host(bench: Bench) -> None:
+    assert bench.run() == [
+        "a1 in 1: passed ok",
+        "b1 in 1: passed ok",
+        "c1 in 1: passed ok",
+    ]
+    assert bench.told == [
+        ("a", "started"),
+        ("b", "started"),
+        ("c", "started"),
+        ("a", "passed"),
+        ("b", "passed"),
+        ("c", "passed"),
+    ]
+    assert not (bench.folder / "run" / "hosts").exists()
+
+
+@posix
+def test_a_death_costs_its_cell_and_the_others_are_confirmed_or_go_on(bench: Bench) -> None:
+    assert bench.run({B: "kill()"}, {}, {}, {B: "kill()"}) == [
+        "a1 in 1: not-run unconfirmed",
+        "b1 in 1: crashed SIGSEGV",
+        "c1 in 2 alone: passed ok",
+        "a2 in 3 alone: passed ok",
+        "b2 in 4 alone: crashed SIGSEGV",
+    ]
+    # What was to be confirmed has not failed before it passed.
+    assert bench.ends == {"a": "passed", "b": "crashed", "c": "passed"}
+
+
+@posix
+def test_two_deaths_leave_everything_that_passed_to_one_confirmation(bench: Bench) -> None:
+    names = [f"copy/{letter}" for letter in "abcde"]
+    assert bench.run({"copy/b": "kill()"}, {"copy/d": "kill()"}, scenarios=names) == [
+        "a1 in 1: not-run unconfirmed",
+        "b1 in 1: crashed SIGSEGV",
+        "c1 in 2: not-run unconfirmed",
+        "d1 in 2: crashed SIGSEGV",
+        "e1 in 3 alone: passed ok",
+        "a2 in 4: passed ok",
+        "c2 in 4: passed ok",
+        "b2 in 5 alone: passed ok",
+        "d2 in 6 alone: passed ok",
+    ]
+    assert bench.ends == {"a": "passed", "b": "flaky", "c": "passed", "d": "flaky", "e": "passed"}
+
+
+def test_a_failure_is_tried_again_alone_and_the_last_attempt_decides(bench: Bench) -> None:
+    assert bench.run({A: "wrong()", B: "wrong()"}, {A: "wrong()"}) == [
+        "a1 in 1: failed wrong-result",
+        "b1 in 1: failed wrong-result",
+        "c1 in 1: passed ok",
+        "a2 in 2 alone: failed wrong-result",
+        "b2 in 3 alone: passed ok",
+    ]
+    assert bench.ends == {"a": "failed", "b": "flaky", "c": "passed"}
+
+
+def test_a_lack_that_is_told_twice_is_not_flaky(bench: Bench) -> None:
+    lack = "passed(unsupported=dict(asked='x', answered='y'))"
+    assert bench.run({A: "wrong()"}, {A: lack}, scenarios=[A, B])[-1] == (
+        "a2 in 2 alone: unsupported unsupported"
+    )
+    assert bench.ends == {"a": "unsupported", "b": "passed"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "passed(unsupported=dict(asked='x', answered='y'))",
+        "passed(error=dict(kind='native', function='Register', code='FAIL', message='no'))",
+        "passed(error=dict(kind='python', function='KeyError', code='', message=''))",
+    ],
+)
+def test_what_is_no_failure_is_tried_once(bench: Bench, answer: str) -> None:
+    assert len(bench.run({A: answer}, scenarios=[A, B])) == 2
+
+
+def test_one_cell_that_fails_alone_is_tried_again_all_the_same(bench: Bench) -> None:
+    assert bench.run({A: "wrong()"}, scenarios=[A]) == [
+        "a1 in 1 alone: failed wrong-result",
+        "a2 in 2 alone: passed ok",
+    ]
+    assert bench.ends == {"a": "flaky"}
+
+
+@posix
+def test_trouble_at_the_end_of_a_shared_host_puts_all_its_cells_alone(bench: Bench) -> None:
+    end = "torn_down(); box.at('exit'); kill()"
+    assert bench.run({"end": end}, {}, {"end": end}, scenarios=[A, B]) == [
+        "a1 in 1: crashed at-exit",
+        "b1 in 1: crashed at-exit",
+        "a2 in 2 alone: passed ok",
+        "b2 in 3 alone: crashed at-exit",
+    ]
+    assert bench.ends == {"a": "flaky", "b": "crashed"}
+
+
+@posix
+def test_a_confirmation_that_fails_is_seen_again_alone(bench: Bench) -> None:
+    hosts: list[Host] = [{C: "kill()"}, {A: "wrong()"}, {C: "kill()"}, {}]
+    assert bench.run(*hosts) == [
+        "a1 in 1: not-run unconfirmed",
+        "b1 in 1: not-run unconfirmed",
+        "c1 in 1: crashed SIGSEGV",
+        "a2 in 2: failed wrong-result",
+        "b2 in 2: passed ok",
+        "c2 in 3 alone: crashed SIGSEGV",
+        "a3 in 4 alone: passed ok",
+    ]
+    assert bench.ends == {"a": "flaky", "b": "passed", "c": "crashed"}
+
+
+@posix
+def test_a_confirmation_in_a_host_that_dies_confirms_nothing(bench: Bench) -> None:
+    assert bench.run({C: "kill()"}, {B: "kill()"}, {}, {}, {}) == [
+        "a1 in 1: not-run unconfirmed",
+        "b1 in 1: not-run unconfirmed",
+        "c1 in 1: crashed SIGSEGV",
+        "a2 in 2: not-run unconfirmed",
+        "b2 in 2: crashed SIGSEGV",
+        "c2 in 3 alone: passed ok",
+        "a3 in 4 alone: passed ok",
+        "b3 in 5 alone: passed ok",
+    ]
+    assert bench.ends == {"a": "passed", "b": "flaky", "c": "flaky"}
+
+
+@posix
+def test_a_cell_that_its_confirmation_did_not_reach_is_tried_alone(bench: Bench) -> None:
+    assert bench.run({C: "kill()"}, {A: "kill()"}) == [
+        "a1 in 1: not-run unconfirmed",
+        "b1 in 1: not-run unconfirmed",
+        "c1 in 1: crashed SIGSEGV",
+        "a2 in 2: crashed SIGSEGV",
+        "c2 in 3 alone: passed ok",
+        "a3 in 4 alone: passed ok",
+        "b2 in 5 alone: passed ok",
+    ]
+    assert bench.ends == {"a": "flaky", "b": "passed", "c": "flaky"}
+
+
+FAILS: Host = {"setup": "setup_failed('oh')"}
+
+
+def test_a_setup_that_fails_twice_is_believed_of_all_cells(bench: Bench) -> None:
+    assert bench.run(FAILS, FAILS, scenarios=[A, B]) == [
+        "a1 in 1: failed registration-refused",
+        "b1 in 1: failed registration-refused",
+        "a2 in 2: failed registration-refused",
+        "b2 in 2: failed registration-refused",
+    ]
+    assert bench.ends == {"a": "failed", "b": "failed"}
+
+
+def test_a_setup_that_fails_once_makes_all_cells_flaky(bench: Bench) -> None:
+    assert bench.run(FAILS, scenarios=[A, B])[2:] == ["a2 in 2: passed ok", "b2 in 2: passed ok"]
+    assert bench.ends == {"a": "flaky", "b": "flaky"}
+
+
+@posix
+def test_setups_that_fail_after_a_death_are_believed_when_seen_twice(bench: Bench) -> None:
+    assert bench.run({A: "kill()"}, FAILS, FAILS, {}, scenarios=[A, B]) == [
+        "a1 in 1: crashed SIGSEGV",
+        "b1 in 2 alone: failed registration-refused",
+        "b2 in 3 alone: failed registration-refused",
+        "a2 in 4 alone: passed ok",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setup", "ends"),
+    [
+        ("setup_failed('no')", "rejected refused"),
+        (
+            "ready(core_version=core_version, plugin_sha256_before=sha, ep_name=None); sys.exit()",
+            "infra-error no-ep-device",
+        ),
+        ("say('core-unusable', message='bad'); sys.exit()", "infra-error core-unusable"),
+        ("box.at('start'); os._exit(3)", "infra-error host-start"),
+    ],
+)
+def test_a_setup_that_ends_otherwise_than_in_a_failure_is_seen_once(
+    bench: Bench, setup: str, ends: str
+) -> None:
+    assert bench.run({"setup": setup}, scenarios=[A, B]) == [f"a1 in 1: {ends}", f"b1 in 1: {ends}"]
+    assert set(bench.ends.values()) == {ends.partition(" ")[0]}
+
+
+def test_a_core_that_could_not_be_had_costs_its_own_cells(bench: Bench) -> None:
+    cores = ["1.30.0", "1.31.0"]
+    tried = bench.run(cores=cores, unavailable=["1.31.0"], scenarios=[A, B])
+
+    assert tried[2:] == [
+        "a1 in none: infra-error core-unavailable",
+        "b1 in none: infra-error core-unavailable",
+    ]
+    given_up = bench.seen[-1]
+    assert given_up.infra == "core-unavailable: no network"
+    assert not given_up.clean_end
+    assert not given_up.alone
+    assert given_up.duration_s == 0.0
+    assert bench.told[-2:] == [("a", "infra-error"), ("b", "infra-error")]
+
+
+def test_a_run_that_was_stopped_before_says_so_of_every_cell_once(bench: Bench) -> None:
+    bench.stop.set()
+
+    assert bench.run() == [f"{name}1 in none: not-run interrupted" for name in "abc"]
+    assert bench.ends == dict.fromkeys("abc", "not-run")
+
+
+def test_an_interruption_keeps_what_was_seen_and_says_what_was_not(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(_core: str, cell_id: str) -> None:
+        if cell_id.endswith("b"):
+            bench.stop.set()
+
+    monkeypatch.setattr(bench, "started", started)
+
+    assert bench.run({B: "time.sleep(60)"}) == [
+        "a1 in 1: not-run unconfirmed",
+        "b1 in 1: not-run interrupted",
+        "c1 in none: not-run interrupted",
+    ]
+
+
+def test_an_interruption_leaves_a_failure_seen_and_says_that_it_was_not_seen_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(_core: str, cell_id: str) -> None:
+        if cell_id.endswith("b"):
+            bench.stop.set()
+
+    monkeypatch.setattr(bench, "started", started)
+
+    assert bench.run({A: "wrong()", B: "time.sleep(60)"}, scenarios=[A, B]) == [
+        "a1 in 1: failed wrong-result",
+        "b1 in 1: not-run interrupted",
+        "a2 in none: not-run interrupted",
+    ]
+
+
+def test_a_fault_of_the_engine_costs_what_was_not_finished_and_no_other_core(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def finished(core: str, cell_id: str, outcome: str) -> None:
+        if cell_id == "1.29.0/serialized/copy/b" and outcome == "passed":
+            raise KeyError("oh")
+        Bench.finished(bench, core, cell_id, outcome)
+
+    monkeypatch.setattr(bench, "finished", finished)
+    tried = bench.run(cores=["1.29.0", "1.30.0"])
+
+    assert [one.infra for one in bench.seen if one.infra] == ["harness-error: KeyError: 'oh'"]
+    assert tried[3] == "c2 in none: infra-error harness-error"
+    assert tried[4:] == [f"{name}1 in 1: passed ok" for name in "abc"]
+    assert "KeyError: 'oh'" in capsys.readouterr().err
+
+
+def test_a_run_folder_that_takes_nothing_more_ends_the_run(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def record(observation: Observation) -> None:
+        bench.seen.append(observation)
+        raise RunFolderError("full", "")
+
+    monkeypatch.setattr(bench, "record", record)
+
+    with pytest.raises(RunFolderError, match="full"):
+        bench.run(cores=["1.30.0", "1.31.0"])
+    assert bench.stop.is_set()
+    assert not (bench.folder / "run" / "hosts").exists()
