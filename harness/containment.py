@@ -87,7 +87,7 @@ def apart() -> dict[str, Any]:
 
 def ask_for_stacks(process: subprocess.Popen[bytes]) -> None:
     """Have a host that hangs write its Python stacks into its log, where the system can ask."""
-    if sys.platform == "win32" or process.poll() is not None:
+    if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):
         process.send_signal(signal.SIGUSR1)

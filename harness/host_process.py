@@ -173,7 +173,6 @@ def run_host(
     lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
     reader.start()
-    how, name = "stopped", "the harness gave up"
     try:
         how, name = _converse(process, job, token, blackbox, lines, run, on_start, on_report, stop)
         if how == "hang":

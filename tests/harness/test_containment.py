@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.containment import TOKEN_VARIABLE, end_tree, exit_name, start
+import harness.containment
+from harness.containment import TOKEN_VARIABLE, ask_for_stacks, end_tree, exit_name, start
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="sessions and signals are of POSIX")
 
@@ -31,6 +32,10 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="sessions and signals
         (-999, "linux", "signal 999", True),
         (0, "win32", "exit status 0", False),
         (7, "win32", "exit status 7", False),
+        (0xFFFF, "win32", "exit status 65535", False),
+        (0x10000, "win32", "exit status 0x00010000", False),
+        (0xBFFFFFFF, "win32", "exit status 0xBFFFFFFF", False),
+        (0xC0000000, "win32", "exit status 0xC0000000", True),
         (0xC0000005, "win32", "ACCESS_VIOLATION", True),
         (0xC0000005 - 2**32, "win32", "ACCESS_VIOLATION", True),
         (0xC00000FD, "win32", "STACK_OVERFLOW", True),
@@ -167,6 +172,76 @@ def test_a_child_that_took_its_environment_off_is_ended(
 
     assert len(ended(process, token)) == 1
     assert alive(pids) == []
+
+
+@posix
+def test_descendants_that_took_off_all_that_they_are_known_by_are_ended_with_their_parent(
+    tmp_path: Path, token: str
+) -> None:
+    code = (
+        "import subprocess, sys, time\n"
+        "apart = dict(env={}, start_new_session=True, stdout=subprocess.PIPE)\n"
+        "child = (\n"
+        "    'import subprocess, sys, time;'\n"
+        '    \' p = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"],\'\n'
+        "    ' env={}, start_new_session=True); print(p.pid, flush=True); time.sleep(600)')\n"
+        "p = subprocess.Popen([sys.executable, '-c', child], **apart)\n"
+        "print(p.pid, int(p.stdout.readline()), flush=True); time.sleep(600)"
+    )
+    process, pids = started(code, token, tmp_path)
+
+    assert len(pids) == 2
+    assert len(ended(process, token)) == 2
+    assert alive(pids) == []
+
+
+SHORT = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(0.3)'], %s)"
+
+
+@posix
+@pytest.mark.parametrize("kept", ["env={}", "start_new_session=True"])
+def test_what_ends_by_itself_soon_after_its_host_is_no_survivor(
+    tmp_path: Path, token: str, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # More than a busy machine needs.
+    monkeypatch.setattr(harness.containment, "_SECONDS_TO_FOLLOW", 60.0)
+    code = f"import subprocess, sys; p = {SHORT % kept}; print(p.pid, flush=True)"
+    process, pids = started(code, token, tmp_path)
+    process.wait(10)
+
+    assert ended(process, token) == []
+    assert alive(pids) == []
+
+
+@posix
+def test_a_host_is_asked_for_its_stacks_and_given_a_moment_to_tell_them(
+    tmp_path: Path, token: str
+) -> None:
+    code = (
+        "import faulthandler, os, signal, sys, time\n"
+        "faulthandler.register(signal.SIGUSR1, sys.stderr)\n"
+        "print(os.getpid(), flush=True); time.sleep(600)"
+    )
+    process, _ = started(code, token, tmp_path)
+    began = time.monotonic()
+    ask_for_stacks(process)
+
+    assert time.monotonic() - began >= 0.3
+    assert process.poll() is None
+    assert "most recent call first" in (tmp_path / "errors.log").read_text()
+    ended(process, token)
+
+
+@posix
+def test_a_host_that_the_asking_ends_is_not_waited_for(tmp_path: Path, token: str) -> None:
+    process, _ = started(
+        "import os, time; print(os.getpid(), flush=True); time.sleep(600)", token, tmp_path
+    )
+    ask_for_stacks(process)
+
+    assert process.wait(10) == -signal.SIGUSR1
+    ask_for_stacks(process)
+    assert ended(process, token) == []
 
 
 @posix

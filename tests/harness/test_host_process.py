@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+import harness.host_process
 from harness.containment import TOKEN_VARIABLE
 from harness.host_process import HostJob, HostRun, HostTask, run_host
 from tests.harness.scripted import put_in_place
@@ -35,6 +37,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runner:
         script: str,
         *,
         limit: float = 20.0,
+        setup_limit: float | None = None,
         environment: Mapping[str, str] | None = None,
         tasks: tuple[str, ...] = ALL,
         **more: Any,
@@ -61,7 +64,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runner:
                 HostTask(f"1.30.0/serialized/{name}", name, 1, limit, tmp_path / f"{n}.log")
                 for n, name in enumerate(tasks)
             ],
-            setup_timeout_s=limit,
+            setup_timeout_s=limit if setup_limit is None else setup_limit,
             models=tmp_path / "models",
             scratch=tmp_path / "scratch",
             log=tmp_path / "logs" / "host.log",
@@ -97,14 +100,54 @@ def test_a_host_that_says_all_and_ends_has_ended_clean(run: Runner) -> None:
 
 def test_a_host_is_told_everything_of_its_job(run: Runner, tmp_path: Path) -> None:
     run("open('job.json', 'w').write(json.dumps(job()))")
-    import json
 
     job = json.loads((tmp_path / "scratch" / "job.json").read_text())
+    assert len(job.pop("token")) == 32
+    assert job == {
+        "log": str(tmp_path / "logs" / "host.log"),
+        "blackbox": str(tmp_path / "scratch" / "blackbox"),
+        "setup_timeout_s": 20.0,
+        "scenario_packages": ["scenarios"],
+        "core": str(tmp_path / "core.so"),
+        "plugin": str(tmp_path / "plugin.so"),
+        "registration_name": "plugin",
+        "ep_name": None,
+        "device_type": None,
+        "device_index": 0,
+        "mode": "serialized",
+        "options": {"always": {}, "capture": None, "cpu_nodes": None},
+        "models": str(tmp_path / "models"),
+        "scratch": str(tmp_path / "scratch"),
+        "tasks": [
+            {
+                "scenario": name,
+                "iterations": 1,
+                "timeout_s": 20.0,
+                "log": str(tmp_path / f"{number}.log"),
+            }
+            for number, name in enumerate(["copy/a", "copy/b"])
+        ],
+    }
 
-    assert job["core"] == str(tmp_path / "core.so")
-    assert job["registration_name"] == "plugin"
-    assert [task["scenario"] for task in job["tasks"]] == ["copy/a", "copy/b"]
-    assert job["tasks"][0]["iterations"] == 1
+
+def test_what_a_host_says_of_its_setup_is_kept(run: Runner) -> None:
+    ready = run("job(); ready(plugin_version='7')").ready
+    unusable = run("job(); say('core-unusable', message='no')")
+    failed = run(SETUP_FAILED)
+
+    assert ready is not None
+    assert (ready.core_version, ready.ep_name, ready.plugin_version) == ("1.30.0", "E", "7")
+    assert (unusable.core_unusable, unusable.ready, unusable.setup_failed) == ("no", None, None)
+    assert failed.setup_failed is not None
+    assert failed.setup_failed.error.message == "m"
+    assert (failed.core_unusable, failed.ready) == (None, None)
+
+
+def test_half_a_character_in_what_a_host_says_is_replaced(run: Runner) -> None:
+    # As Python tells of a file name in another encoding.
+    seen = run("job(); say('core-unusable', message='caf' + chr(0xDCE9) + ' \u00e9')")
+
+    assert seen.core_unusable == "caf? \u00e9"
 
 
 @pytest.mark.parametrize(
@@ -224,6 +267,41 @@ def test_what_is_not_the_hosts_next_message_ends_it(run: Runner, script: str) ->
     assert "copy/b" not in seen.reports
 
 
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        ("os.write(1, b'garbage\\n')", r"a message that is not the host's: b'garbage\n'"),
+        (
+            "os.write(1, b'x' * 99 + b'\\n')",
+            "a message that is not the host's: b'" + "x" * 80 + "'",
+        ),
+        ("say('finished')", "a message that makes no sense: 'finished' at this point"),
+        (
+            "ready(); say('started', scenario='copy/z')",
+            "a message that makes no sense: the host started 'copy/z'",
+        ),
+        (
+            "ready(); say('started', scenario='copy/a'); ended('copy/b')",
+            "a message that makes no sense: 'copy/b' ended while 'copy/a' ran",
+        ),
+        (
+            "ready(); say('started', scenario='copy/a'); ended('copy/a', iterations_planned=2)",
+            "a message that makes no sense: 2 iterations were not asked for",
+        ),
+        ("say('ready')", "a message that makes no sense: Field required"),
+        (
+            "os.close(1)",
+            "the host's channel was closed while its process went on",
+        ),
+    ],
+)
+def test_what_was_wrong_with_the_channel_is_told(run: Runner, script: str, name: str) -> None:
+    seen = run(f"job(); {script}; time.sleep(60)")
+
+    assert seen.end is not None
+    assert (seen.end.how, seen.end.name) == ("channel", name)
+
+
 def test_a_line_without_end_does_not_fill_the_memory(run: Runner) -> None:
     before = psutil.Process().memory_info().rss
     seen = run("job()\nwhile True: os.write(1, b'x' * 60000)")
@@ -247,6 +325,49 @@ def test_a_host_that_never_reads_its_job_is_ended_at_its_time(run: Runner) -> No
     many = tuple(f"copy/{n}" for n in range(2000))
 
     assert how(run("time.sleep(60)", limit=0.3, tasks=many)) == "hang"
+
+
+@pytest.mark.parametrize(
+    ("script", "limits", "name"),
+    [
+        ("job()", (30, 0.3), "no end after 0.3 s"),
+        ("job(); ready(); say('started', scenario='copy/a')", (0.3, 30), "no end after 0.3 s"),
+        ("job(); ready(); work('copy/a')", (30, 0.3), "no end after 0.3 s"),
+        ("job(); ready(); work(*'copy/a copy/b'.split()); torn_down()", (30, 0.4), "0.4 s"),
+    ],
+)
+def test_a_scenario_and_what_is_between_have_limits_of_their_own(
+    run: Runner, script: str, limits: tuple[float, float], name: str
+) -> None:
+    seen = run(f"{script}; time.sleep(60)", limit=limits[0], setup_limit=limits[1])
+
+    assert seen.end is not None
+    assert seen.end.how == "hang"
+    assert name in seen.end.name
+
+
+def test_time_in_which_the_engine_itself_was_stopped_is_not_the_hosts(
+    run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listen = harness.host_process._next_line
+    slept: list[float] = []
+
+    def stopped_once(*args: Any) -> bytes | None:
+        line = listen(*args)
+        if line == b"" and not slept:
+            slept.append(3.0)
+            time.sleep(slept[0])
+        return line
+
+    monkeypatch.setattr(harness.host_process, "_next_line", stopped_once)
+    seen = run(
+        "job(); ready(); say('started', scenario='copy/a'); time.sleep(3.5); ended('copy/a');"
+        "work('copy/b'); torn_down()",
+        limit=2.0,
+    )
+
+    assert slept
+    assert how(seen) == "clean"
 
 
 @posix
