@@ -1,16 +1,30 @@
-"""What a script needs in order to stand in for `harness.host`."""
+"""Scripts that stand in for `harness.host`, and the engine on top of them, without a core."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 import harness.host_process
+from harness.artifacts.cores import Core
+from harness.artifacts.plugins import Plugin
+from harness.config import PluginEntry, Rejection
+from harness.execute import Progress, Setting, execute
+from harness.outcome import AskedFor, classify
+from harness.plan import Cell, CorePlan
+from harness.policy import Decision
+from harness.results import Observation
 from tests.conftest import TOP
+from tests.harness.samples import PLUGIN_SHA256
 
-__all__ = ["put_in_place"]
+__all__ = ["Bench", "Host", "put_in_place"]
 
 _PRELUDE = """
 import json, os, signal, subprocess, sys, time
@@ -47,3 +61,147 @@ def put_in_place(monkeypatch: pytest.MonkeyPatch, script: str, file: Path) -> No
     """Have the engine start a script, written to a file, as its hosts."""
     file.write_text(_PRELUDE.format(top=str(TOP)) + script)
     monkeypatch.setattr(harness.host_process, "_LAUNCH", [sys.executable, "-S", str(file)])
+
+
+# HOSTS holds what each host of a core does, one after another: code by scenario, and for `setup`
+# and `end`. What is not in it goes well.
+_HOST = """
+job()
+numbers = task["log"].rpartition("host-")[2].removesuffix(".log").split("-")
+hosts = json.loads(os.environ["HOSTS"])
+mine = dict([*enumerate(hosts, 1)]).get(int(numbers[-1]), {})
+box = BlackBox(Path(task["blackbox"]))
+box.at("register")
+sha, core_version = "ab" * 32, Path(task["core"]).parent.name
+def kill(): os.kill(os.getpid(), signal.SIGSEGV)
+def passed(**changes):
+    ended(name, **{**dict(placement=[dict(node="n", expected="E", got="E")]), **changes})
+def wrong(): passed(iterations_passed=0, check_failure_count=1)
+def setup_failed(message):
+    say("setup-failed", core_version=core_version, plugin_sha256_before=sha,
+        error=dict(kind="native", function="Register", code="FAIL", message=message))
+    sys.exit()
+exec(mine.get("setup", "ready(core_version=core_version, plugin_sha256_before=sha)"))
+for one in task["tasks"]:
+    name = one["scenario"]
+    box.at("scenario", name)
+    say("started", scenario=name)
+    exec(mine.get(name, "passed()"))
+box.at("teardown")
+exec(mine.get("end", "torn_down(mapped=[task['core'], task['plugin']], plugin_sha256_after=sha)"))
+"""
+Host = Mapping[str, str]
+"""What one host does."""
+_REJECTIONS = [Rejection(reason="refused", function="Register", message="no", why="w")]
+
+
+def _cell(scenario: str, core: str = "1.30.0") -> Cell:
+    return Cell(f"{core}/serialized/{scenario}", core, "plugin", "serialized", scenario, 20.0, 1)
+
+
+@dataclass
+class Bench:
+    """One execution of the engine, and all that it told."""
+
+    folder: Path
+    stop: threading.Event = field(default_factory=threading.Event)
+    seen: list[Observation] = field(default_factory=list)
+    told: list[tuple[str, str]] = field(default_factory=list)
+    """What progress was told of scenarios: `started`, or the outcome with which they finished."""
+
+    def run(
+        self,
+        *hosts: Host,
+        scenarios: Sequence[str] = ("copy/a", "copy/b", "copy/c"),
+        cores: Sequence[str] = ("1.30.0",),
+        unavailable: Sequence[str] = (),
+        part: str = "",
+        entry: PluginEntry | None = None,
+    ) -> list[str]:
+        """Run the scenarios on hosts that do as they are told; returns what `tried` does."""
+        plugin = Plugin(
+            name="plugin",
+            version=None,
+            library=self.folder / "plugin.so",
+            sha256=PLUGIN_SHA256,
+            registration_name="plugin",
+            source="",
+            entry=entry,
+        )
+        environment = {**os.environ, "HOSTS": json.dumps(hosts)}
+        plans = [
+            CorePlan(
+                core=core,
+                version=core,
+                decision=Decision("serialized", "", ""),
+                mode="serialized",
+                environment=environment,
+                settings={},
+                cells=tuple(_cell(name, core) for name in scenarios),
+            )
+            for core in cores
+        ]
+        setting = Setting(
+            plugin=plugin,
+            rejections=_REJECTIONS,
+            scenario_packages=[],
+            setup_timeout_s=20.0,
+            folder=self.folder / "run",
+            models=self.folder / "models",
+            record=self.record,
+            progress=Progress(self.started, self.finished),
+            stop=self.stop,
+            part=part,
+        )
+        found = [
+            Core(
+                id=core,
+                version=core,
+                library=None if core in unavailable else self.folder / core / "libonnxruntime.so",
+                sha256=None,
+                source="",
+                error="no network" if core in unavailable else None,
+            )
+            for core in cores
+        ]
+        execute(plans, found, setting, jobs=1)
+        return self.tried
+
+    def record(self, observation: Observation) -> None:
+        self.seen.append(observation)
+
+    def started(self, core: str, cell_id: str) -> None:
+        assert cell_id.startswith(core)
+        self.told.append((cell_id.rpartition("/")[2], "started"))
+
+    def finished(self, core: str, cell_id: str, outcome: str) -> None:
+        assert cell_id.startswith(core)
+        self.told.append((cell_id.rpartition("/")[2], outcome))
+
+    @property
+    def tried(self) -> list[str]:
+        """Every attempt in order: scenario and its number, number of the host, outcome."""
+        lines = []
+        for one in self.seen:
+            core = one.cell.partition("/")[0]
+            finding = classify(one, AskedFor(core, PLUGIN_SHA256), _REJECTIONS)
+            host = one.host.partition("-")[2] or "none"
+            alone = " alone" if one.alone else ""
+            name = one.cell.rpartition("/")[2]
+            lines.append(
+                f"{name}{one.attempt} in {host}{alone}: {finding.outcome} {finding.reason}"
+            )
+        return lines
+
+    @property
+    def ends(self) -> dict[str, str]:
+        """With which outcome progress was told that each scenario is finished: once."""
+        ends = [one for one in self.told if one[1] != "started"]
+        assert len(ends) == len(dict(ends))
+        return dict(ends)
+
+    @classmethod
+    def prepare(cls, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Bench:
+        """A bench whose hosts are scripts."""
+        put_in_place(monkeypatch, _HOST, folder / "host.py")
+        return cls(folder)

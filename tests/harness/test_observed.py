@@ -1,0 +1,310 @@
+"""What the engine records of an attempt, and what it keeps of logs; scripts are the hosts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.config import PluginEntry
+from harness.results import MappedFile, Observation
+from tests.harness.samples import PLUGIN_SHA256
+from tests.harness.scripted import Bench
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and pipes are of POSIX")
+
+A, B = "copy/a", "copy/b"
+LOG = "open(one['log'], 'a').write"
+FOLDER = "logs/1.30.0/serialized/copy"
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
+    return Bench.prepare(monkeypatch, tmp_path)
+
+
+def text(bench: Bench, observation: Observation) -> str:
+    assert observation.log is not None
+    return (bench.folder / "run" / observation.log).read_text()
+
+
+def test_an_attempt_that_went_well_is_recorded_whole(bench: Bench) -> None:
+    before = dt.datetime.now(dt.UTC)
+    bench.run(scenarios=[A])
+    after = dt.datetime.now(dt.UTC)
+
+    (seen,) = bench.seen
+    assert seen.report is not None
+    assert (seen.report.scenario, seen.report.iterations_passed) == (A, 1)
+    assert (seen.cell, seen.attempt) == ("1.30.0/serialized/copy/a", 1)
+    assert (seen.host, seen.alone, seen.clean_end) == ("1.30.0-1", True, True)
+    assert (seen.death, seen.infra, seen.setup_error, seen.no_device) == (None, None, None, False)
+    assert (seen.teardown_errors, seen.left_behind, seen.log) == ([], [], None)
+    assert seen.duration_s == 0.5
+    # Written to the millisecond.
+    started = dt.datetime.fromisoformat(seen.started)
+    assert before - dt.timedelta(milliseconds=1) <= started <= after
+    identity = seen.identity
+    assert (identity.core_version, identity.ep_name) == ("1.30.0", "E")
+    assert (identity.plugin_sha256_before, identity.plugin_sha256_after) == (PLUGIN_SHA256,) * 2
+    assert identity.registration_name == "plugin"
+    assert identity.mapped == [
+        MappedFile(path=str(bench.folder / "1.30.0" / "libonnxruntime.so"), role="core"),
+        MappedFile(path=str(bench.folder / "plugin.so"), role="plugin"),
+    ]
+
+
+def test_what_is_mapped_is_known_by_the_file_and_a_second_core_by_its_name(bench: Bench) -> None:
+    # The same file under another name is no other core; what is no core is not told.
+    core = bench.folder / "1.30.0" / "libonnxruntime.so"
+    core.parent.mkdir()
+    core.touch()
+    link = bench.folder / "libonnxruntime.so.1"
+    link.symlink_to(core)
+    others = [
+        "/x/libonnxruntime.so.1.24.4",
+        "/x/libonnxruntime.1.24.4.dylib",
+        "/x/ONNXRUNTIME.DLL",
+        "/x/libonnxruntime_providers_shared.so",
+        "/x/libc.so.6",
+    ]
+    bench.run({"end": f"torn_down(mapped={[str(link), *others]})"}, scenarios=[A])
+
+    assert [(one.path, one.role) for one in bench.seen[0].identity.mapped] == [
+        (str(link), "core"),
+        *((path, "other-core") for path in others[:3]),
+    ]
+
+
+def test_trouble_at_the_end_of_a_host_is_recorded_of_each_of_its_cells(bench: Bench) -> None:
+    end = (
+        "torn_down(failures=['a', 'b']);"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    )
+    bench.run({"end": end}, scenarios=[A, B])
+
+    for seen in bench.seen[:2]:
+        assert seen.teardown_errors == ["a", "b"]
+        assert len(seen.left_behind) == 1
+        assert seen.clean_end
+    assert bench.seen[2].left_behind == []
+
+
+@posix
+def test_a_death_is_recorded_of_the_cell_that_it_struck_alone(bench: Bench) -> None:
+    script = f"{LOG}('the end'); box.iteration(0); box.enter('Run'); time.sleep(0.3); kill()"
+    bench.run({B: script}, scenarios=[A, B])
+
+    first, struck = bench.seen[:2]
+    assert first.death is None
+    assert not first.clean_end
+    assert (first.identity.mapped, first.identity.plugin_sha256_after) == ([], None)
+    assert struck.report is None
+    assert struck.death is not None
+    assert struck.death.model_dump() == {
+        "how": "signal",
+        "name": "SIGSEGV",
+        "phase": "scenario",
+        "iteration": 0,
+        "last_call": "Run",
+        "inside_call": True,
+        "log_tail": "the end",
+    }
+    assert struck.log == f"{FOLDER}/b.log"
+    # There is no report with a time of its own; the host's stands for it.
+    assert 0.3 <= struck.duration_s < 60
+
+
+@posix
+def test_a_death_after_the_report_in_the_release_is_that_of_the_same_cell(bench: Bench) -> None:
+    script = "passed(); box.at('release', name); box.leave(); kill()"
+    bench.run({B: script}, scenarios=[A, B, "copy/c"])
+
+    assert [(one.cell[-1], bool(one.death), bool(one.report)) for one in bench.seen[:2]] == [
+        ("a", False, True),
+        ("b", True, True),
+    ]
+
+
+@posix
+def test_a_death_at_the_end_is_recorded_of_every_cell_with_the_log_of_the_host(
+    bench: Bench,
+) -> None:
+    end = "torn_down(); box.at('exit'); os.write(2, b'at the end'); kill()"
+    bench.run({A: f"{LOG}('mine'); passed()", "end": end}, scenarios=[A, B])
+
+    for seen in bench.seen[:2]:
+        assert seen.death is not None
+        assert (seen.death.phase, seen.death.log_tail) == ("exit", "at the end")
+    assert bench.seen[0].log == f"{FOLDER}/a.log"
+    assert bench.seen[1].log == "logs/1.30.0/host-1.log"
+
+
+@posix
+def test_a_death_in_the_setup_is_recorded_of_every_cell(bench: Bench) -> None:
+    bench.run({"setup": "kill()"}, {"setup": "kill()"}, scenarios=[A, B])
+
+    deaths = [one.death for one in bench.seen]
+    assert [one.phase for one in deaths if one] == ["register"] * 4
+
+
+def test_what_a_refused_setup_told_is_recorded_of_every_cell(bench: Bench) -> None:
+    bench.run({"setup": "setup_failed('no')"}, scenarios=[A, B])
+
+    for seen in bench.seen:
+        assert seen.setup_error is not None
+        assert seen.setup_error.message == "no"
+        assert (seen.report, seen.death, seen.clean_end) == (None, None, True)
+        assert seen.identity.core_version == "1.30.0"
+        assert seen.identity.plugin_sha256_before == PLUGIN_SHA256
+
+
+def test_a_core_that_is_unusable_is_recorded_with_what_the_host_said(bench: Bench) -> None:
+    bench.run({"setup": "say('core-unusable', message='bad'); sys.exit()"}, scenarios=[A])
+
+    assert bench.seen[0].infra == "core-unusable: bad"
+
+
+def test_a_host_that_cannot_be_started_is_no_fault_of_the_plugin(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.host_process._LAUNCH", [str(bench.folder / "no such program")])
+    bench.run(scenarios=[A])
+
+    (seen,) = bench.seen
+    assert seen.infra is not None
+    assert seen.infra.startswith("host-start: the host process could not be started: ")
+    assert (seen.death, seen.clean_end, seen.left_behind) == (None, False, [])
+    assert seen.identity.core_version is None
+
+
+def test_every_attempt_and_every_part_has_logs_of_its_own(bench: Bench) -> None:
+    say = f"{LOG}(task['log'])"
+    hosts = [{A: f"{say}; wrong()"}, {A: f"{say}; passed()"}]
+    bench.run(*hosts, scenarios=[A], part="w1")
+
+    assert [one.log for one in bench.seen] == [f"{FOLDER}/a.log", f"{FOLDER}/a.2.log"]
+    assert [one.host for one in bench.seen] == ["1.30.0-w1-1", "1.30.0-w1-2"]
+    logs = bench.folder / "run" / "logs" / "1.30.0"
+    assert [text(bench, one) for one in bench.seen] == [
+        str(logs / f"host-w1-{number}.log") for number in (1, 2)
+    ]
+
+
+def test_names_that_no_system_takes_are_changed_in_paths(bench: Bench) -> None:
+    name = 'copy/a[x=1,y:"2"]'
+    bench.run({name: f"{LOG}('x'); passed()"}, scenarios=[name])
+
+    assert bench.seen[0].log == f"{FOLDER}/a[x=1_y__2_].log"
+
+
+KEPT = 1_000_000
+
+
+@pytest.mark.parametrize(("size", "cut"), [(2 * KEPT + 64, 0), (2 * KEPT + 65, 65)])
+def test_of_a_flooded_log_both_ends_are_kept(bench: Bench, size: int, cut: int) -> None:
+    flood = f"{LOG}('<' * {KEPT} + '.' * {size - 2 * KEPT} + '>' * {KEPT}); passed()"
+    bench.run({A: flood}, scenarios=[A])
+
+    middle = f"\n… {cut} bytes cut here …\n" if cut else "." * (size - 2 * KEPT)
+    assert text(bench, bench.seen[0]) == "<" * KEPT + middle + ">" * KEPT
+
+
+@posix
+def test_the_tail_of_a_death_is_the_end_of_its_log(bench: Bench) -> None:
+    bench.run({A: f"{LOG}('x' + 'y' * 4000); kill()"}, scenarios=[A])
+
+    death = bench.seen[0].death
+    assert death is not None
+    assert death.log_tail == "y" * 4000
+
+
+@posix
+def test_of_a_fatal_error_the_tail_holds_what_it_was_and_where_the_scenario_stood(
+    bench: Bench,
+) -> None:
+    lines = [
+        "before",
+        "Fatal Python error: an earlier one",
+        "Fatal Python error: Segmentation fault",
+        "",
+        "Current thread 0x1 (most recent call first):",
+        '  File "<frozen runpy>", line 1 in run',
+        *(f'  File "s.py", line {number} in f' for number in range(9)),
+        "Extension modules: numpy",
+        "after",
+    ]
+    bench.run({A: f"{LOG}({chr(10).join(lines)!r}); kill()"}, scenarios=[A])
+
+    death = bench.seen[0].death
+    assert death is not None
+    assert death.log_tail.splitlines() == [lines[2], lines[4], *lines[6:12]]
+
+
+@posix
+def test_of_a_short_stack_nothing_after_it_is_told(bench: Bench) -> None:
+    lines = ["Fatal Python error: Aborted", '  File "s.py"', "Extension modules: numpy", "after"]
+    bench.run({A: f"{LOG}({chr(10).join(lines)!r}); kill()"}, scenarios=[A])
+
+    death = bench.seen[0].death
+    assert death is not None
+    assert death.log_tail.splitlines() == lines[:2]
+
+
+@posix
+def test_a_pipe_in_the_place_of_a_log_is_not_waited_for(bench: Bench) -> None:
+    bench.run(
+        {A: "os.unlink(one['log']); os.mkfifo(one['log']); os.write(2, b'host'); kill()"},
+        scenarios=[A],
+    )
+
+    seen = bench.seen[0]
+    assert seen.death is not None
+    assert (seen.log, seen.death.log_tail) == ("logs/1.30.0/host-1.log", "host")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_host_is_told_what_the_entry_says_of_the_plugin(bench: Bench, known: bool) -> None:
+    entry = PluginEntry.model_validate(
+        {
+            "path": "p.so",
+            "ep_name": "E",
+            "device": {"type": "gpu", "index": 2},
+            "options": {
+                "always": {"a": "1"},
+                "capture": {"c": "1"},
+                "cpu_nodes": {"option": "n", "separator": ","},
+            },
+        }
+    )
+    kept = bench.folder / "job.json"
+    bench.run(
+        {A: f"open({str(kept)!r}, 'w').write(json.dumps(task)); passed()"},
+        scenarios=[A],
+        entry=entry if known else None,
+    )
+    job = json.loads(kept.read_text())
+
+    told = (job["ep_name"], job["device_type"], job["device_index"], job["options"])
+    options = {"always": {"a": "1"}, "capture": {"c": "1"}, "cpu_nodes": ["n", ","]}
+    nothing = {"always": {}, "capture": None, "cpu_nodes": None}
+    assert told == (("E", "gpu", 2, options) if known else (None, None, 0, nothing))
+    assert job["core"] == str(bench.folder / "1.30.0" / "libonnxruntime.so")
+    assert job["plugin"] == str(bench.folder / "plugin.so")
+    assert job["models"] == str(bench.folder / "models")
+    assert job["scratch"] == str(bench.folder / "run" / "hosts" / "1.30.0-1")
+    assert (job["mode"], job["registration_name"]) == ("serialized", "plugin")
+    assert job["setup_timeout_s"] == 20.0
+    assert job["tasks"] == [
+        {
+            "scenario": A,
+            "iterations": 1,
+            "timeout_s": 20.0,
+            "log": str(bench.folder / "run" / FOLDER / "a.log"),
+        }
+    ]
+    assert not os.path.lexists(job["scratch"])
