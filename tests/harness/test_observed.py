@@ -291,7 +291,7 @@ def test_a_host_is_told_what_the_entry_says_of_the_plugin(bench: Bench, known: b
 
     told = (job["ep_name"], job["device_type"], job["device_index"], job["options"])
     options = {"always": {"a": "1"}, "capture": {"c": "1"}, "cpu_nodes": ["n", ","]}
-    nothing = {"always": {}, "capture": None, "cpu_nodes": None}
+    nothing: dict[str, object] = {"always": {}, "capture": None, "cpu_nodes": None}
     assert told == (("E", "gpu", 2, options) if known else (None, None, 0, nothing))
     assert job["core"] == str(bench.folder / "1.30.0" / "libonnxruntime.so")
     assert job["plugin"] == str(bench.folder / "plugin.so")
