@@ -16,7 +16,6 @@ from packaging.utils import canonicalize_name
 from harness.config import Expectation, Matrix, NoDevice
 from harness.names import matches
 from harness.outcome import (
-    CUT_OFF,
     NO_DEVICE,
     AskedFor,
     Finding,
@@ -223,7 +222,7 @@ def _judged(
     repeat: str,
 ) -> CellResult:
     told = list(tried)
-    while told and told[-1].finding.reason in CUT_OFF:
+    while told and told[-1].finding.outcome == "not-run":
         told.pop()
     # What was seen stays seen, though it could not be seen again.
     cut_off = len(told) < len(tried) and bool(told) and needs_repeat(told[-1].finding)
@@ -244,7 +243,7 @@ def _judged(
     verdict = _verdict(finding, expected, capture, failures if flaky else [])
     detail = finding.detail
     if cut_off:
-        detail += "; the run was stopped before it could be seen again"
+        detail += f"; it could not be seen again: {tried[-1].finding.detail}"
     if flaky:
         detail = (
             f"attempt 1 {failures[0].outcome} ({failures[0].reason}: {failures[0].detail}); "

@@ -17,6 +17,7 @@ from harness.artifacts.cores import Core
 from harness.artifacts.plugins import Plugin
 from harness.config import PluginEntry, Rejection
 from harness.execute import Progress, Setting, execute
+from harness.host.scenario import task_name
 from harness.outcome import AskedFor, classify
 from harness.plan import Cell, CorePlan
 from harness.policy import Decision
@@ -95,10 +96,6 @@ Host = Mapping[str, str]
 _REJECTIONS = [Rejection(reason="refused", function="Register", message="no", why="w")]
 
 
-def _cell(scenario: str, core: str = "1.30.0") -> Cell:
-    return Cell(f"{core}/serialized/{scenario}", core, "plugin", "serialized", scenario, 20.0, 1)
-
-
 @dataclass
 class Bench:
     """One execution of the engine, and all that it told."""
@@ -117,6 +114,9 @@ class Bench:
         unavailable: Sequence[str] = (),
         part: str = "",
         entry: PluginEntry | None = None,
+        bare: Sequence[str] = (),
+        repetitions: int = 1,
+        shuffle: int | None = None,
     ) -> list[str]:
         """Run the scenarios on hosts that do as they are told; returns what `tried` does."""
         plugin = Plugin(
@@ -137,7 +137,22 @@ class Bench:
                 mode="serialized",
                 environment=environment,
                 settings={},
-                cells=tuple(_cell(name, core) for name in scenarios),
+                cells=tuple(
+                    Cell(
+                        id=f"{core}/serialized/{task_name(name, number)}",
+                        core=core,
+                        plugin="plugin",
+                        mode="serialized",
+                        scenario=name,
+                        timeout_s=20.0,
+                        iterations=1,
+                        host="bare" if name in bare else "registered",
+                        repetition=number,
+                    )
+                    for number in range(1, repetitions + 1)
+                    for name in scenarios
+                ),
+                shuffle=shuffle,
             )
             for core in cores
         ]
@@ -185,7 +200,7 @@ class Bench:
         for one in self.seen:
             core = one.cell.partition("/")[0]
             finding = classify(one, AskedFor(core, PLUGIN_SHA256), _REJECTIONS)
-            host = one.host.partition("-")[2] or "none"
+            host = one.host.partition("-serialized-")[2] or "none"
             alone = " alone" if one.alone else ""
             name = one.cell.rpartition("/")[2]
             lines.append(

@@ -44,7 +44,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runner:
     ) -> HostRun:
         put_in_place(monkeypatch, script, tmp_path / "host.py")
         job = HostJob(
-            name="1.30.0-1",
+            name="1.30.0-serialized-1",
             core=tmp_path / "core.so",
             plugin=tmp_path / "plugin.so",
             registration_name="plugin",
@@ -114,7 +114,9 @@ def test_a_host_is_told_everything_of_its_job(run: Runner, tmp_path: Path) -> No
         "ep_name": None,
         "device_type": None,
         "device_index": 0,
+        "kind": "registered",
         "mode": "serialized",
+        "shuffle": None,
         "options": {"always": {}, "capture": None, "cpu_nodes": None},
         "models": str(tmp_path / "models"),
         "scratch": str(tmp_path / "scratch"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.judge import judge
 from harness.plan import Cell
-from harness.results import CellResult, Observation, PluginResult, Results, Unsupported
+from harness.results import CellResult, Observation, Overlap, PluginResult, Results, Unsupported
 from tests.harness.samples import (
     PLUGIN_SHA256,
     REPLAYS,
@@ -444,21 +444,29 @@ STOPPED: dict[str, Any] = {
     "infra": "interrupted: the run was stopped",
     "clean_end": False,
 }
+IDLE: dict[str, Any] = {"report": report(overlap=Overlap(free=True, calls=9, overlapped=0))}
 HASTY: dict[str, Any] = {"clean_end": False, "identity": identity(mapped=[])}
 
 
-@pytest.mark.parametrize("last", [STOPPED, HASTY])
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        (STOPPED, "the run was stopped"),
+        (HASTY, "passed (ok), and then its host was ended with the run or died elsewhere: a pass"),
+        (IDLE, "the lanes made 9 native calls, and none while another was inside one: "),
+    ],
+)
 @pytest.mark.parametrize("before", [[], [HASTY]])
-def test_what_was_seen_stays_seen_though_the_run_was_stopped_before_it_was_seen_again(
-    before: list[dict[str, Any]], last: dict[str, Any]
+def test_what_was_seen_stays_seen_though_it_could_not_be_seen_again(
+    before: list[dict[str, Any]], last: dict[str, Any], why: str
 ) -> None:
     tried = [observation(attempt=n, log="early", **one) for n, one in enumerate(before)]
     wrong = observation(attempt=len(tried), log="kept", duration_s=7.0, **WRONG)
     result = only([*tried, wrong, again(log="late", **last)])
 
     assert told(result) == ("failed", "wrong-result", "unexpected")
-    assert result.detail == (
-        "1 of 20 checks did not hold; the run was stopped before it could be seen again"
+    assert result.detail.startswith(
+        f"1 of 20 checks did not hold; it could not be seen again: {why}"
     )
     assert (result.iterations_passed, result.log, result.duration_s) == (19, "kept", 7.0)
     assert len(result.attempts) == len(before) + 2

@@ -41,7 +41,7 @@ def test_an_attempt_that_went_well_is_recorded_whole(bench: Bench) -> None:
     assert seen.report is not None
     assert (seen.report.scenario, seen.report.iterations_passed) == (A, 1)
     assert (seen.cell, seen.attempt) == ("1.30.0/serialized/copy/a", 1)
-    assert (seen.host, seen.alone, seen.clean_end) == ("1.30.0-1", True, True)
+    assert (seen.host, seen.alone, seen.clean_end) == ("1.30.0-serialized-1", True, True)
     assert (seen.death, seen.infra, seen.setup_error, seen.no_device) == (None, None, None, False)
     assert (seen.teardown_errors, seen.left_behind, seen.log) == ([], [], None)
     assert seen.duration_s == 0.5
@@ -141,7 +141,7 @@ def test_a_death_at_the_end_is_recorded_of_every_cell_with_the_log_of_the_host(
         assert seen.death is not None
         assert (seen.death.phase, seen.death.log_tail) == ("exit", "at the end")
     assert bench.seen[0].log == f"{FOLDER}/a.log"
-    assert bench.seen[1].log == "logs/1.30.0/host-1.log"
+    assert bench.seen[1].log == "logs/1.30.0/serialized/host-1.log"
 
 
 @posix
@@ -188,8 +188,8 @@ def test_every_attempt_and_every_part_has_logs_of_its_own(bench: Bench) -> None:
     bench.run(*hosts, scenarios=[A], part="w1")
 
     assert [one.log for one in bench.seen] == [f"{FOLDER}/a.log", f"{FOLDER}/a.2.log"]
-    assert [one.host for one in bench.seen] == ["1.30.0-w1-1", "1.30.0-w1-2"]
-    logs = bench.folder / "run" / "logs" / "1.30.0"
+    assert [one.host for one in bench.seen] == ["1.30.0-serialized-w1-1", "1.30.0-serialized-w1-2"]
+    logs = bench.folder / "run" / "logs" / "1.30.0" / "serialized"
     assert [text(bench, one) for one in bench.seen] == [
         str(logs / f"host-w1-{number}.log") for number in (1, 2)
     ]
@@ -264,7 +264,7 @@ def test_a_pipe_in_the_place_of_a_log_is_not_waited_for(bench: Bench) -> None:
 
     seen = bench.seen[0]
     assert seen.death is not None
-    assert (seen.log, seen.death.log_tail) == ("logs/1.30.0/host-1.log", "host")
+    assert (seen.log, seen.death.log_tail) == ("logs/1.30.0/serialized/host-1.log", "host")
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -286,6 +286,8 @@ def test_a_host_is_told_what_the_entry_says_of_the_plugin(bench: Bench, known: b
         {A: f"open({str(kept)!r}, 'w').write(json.dumps(task)); passed()"},
         scenarios=[A],
         entry=entry if known else None,
+        bare=[A] if known else [],
+        shuffle=7 if known else None,
     )
     job = json.loads(kept.read_text())
 
@@ -296,7 +298,8 @@ def test_a_host_is_told_what_the_entry_says_of_the_plugin(bench: Bench, known: b
     assert job["core"] == str(bench.folder / "1.30.0" / "libonnxruntime.so")
     assert job["plugin"] == str(bench.folder / "plugin.so")
     assert job["models"] == str(bench.folder / "models")
-    assert job["scratch"] == str(bench.folder / "run" / "hosts" / "1.30.0-1")
+    assert job["scratch"] == str(bench.folder / "run" / "hosts" / "1.30.0-serialized-1")
+    assert (job["kind"], job["shuffle"]) == (("bare", 7) if known else ("registered", None))
     assert (job["mode"], job["registration_name"]) == ("serialized", "plugin")
     assert job["setup_timeout_s"] == 20.0
     assert job["tasks"] == [

@@ -213,6 +213,32 @@ def test_a_setup_that_ends_otherwise_than_in_a_failure_is_seen_once(
     assert set(bench.ends.values()) == {ends.partition(" ")[0]}
 
 
+@posix
+def test_each_kind_of_host_is_tried_by_itself(bench: Bench) -> None:
+    # All that is tried again of the first kind comes before the second.
+    assert bench.run({C: "kill()"}, {}, {}, {B: "wrong()"}, bare=[B]) == [
+        "a1 in 1: not-run unconfirmed",
+        "c1 in 1: crashed SIGSEGV",
+        "a2 in 2 alone: passed ok",
+        "c2 in 3 alone: passed ok",
+        "b1 in 4 alone: failed wrong-result",
+        "b2 in 5 alone: passed ok",
+    ]
+    assert bench.ends == {"a": "passed", "b": "flaky", "c": "flaky"}
+
+
+def test_each_repetition_of_a_scenario_is_a_cell_of_its_own(bench: Bench) -> None:
+    assert bench.run({f"{A}#2": "wrong()"}, scenarios=[A, B], repetitions=2) == [
+        "a1 in 1: passed ok",
+        "b1 in 1: passed ok",
+        "a#21 in 1: failed wrong-result",
+        "b#21 in 1: passed ok",
+        "a#22 in 2 alone: passed ok",
+    ]
+    assert bench.ends == {"a": "passed", "b": "passed", "a#2": "flaky", "b#2": "passed"}
+    assert bench.told[:4] == [(name, "started") for name in ("a", "b", "a#2", "b#2")]
+
+
 def test_a_core_that_could_not_be_had_costs_its_own_cells(bench: Bench) -> None:
     cores = ["1.30.0", "1.31.0"]
     tried = bench.run(cores=cores, unavailable=["1.31.0"], scenarios=[A, B])
