@@ -357,15 +357,16 @@ def test_time_in_which_the_engine_itself_was_stopped_is_not_the_hosts(
     def stopped_once(*args: Any) -> bytes | None:
         line = listen(*args)
         if line == b"" and not slept:
-            slept.append(3.0)
+            slept.append(4.0)
             time.sleep(slept[0])
         return line
 
     monkeypatch.setattr(harness.host_process, "_next_line", stopped_once)
     seen = run(
-        "job(); ready(); say('started', scenario='copy/a'); time.sleep(3.5); ended('copy/a');"
+        "job(); ready(); say('started', scenario='copy/a'); time.sleep(4.5); ended('copy/a');"
         "work('copy/b'); torn_down()",
-        limit=2.0,
+        limit=3.0,
+        setup_limit=20.0,
     )
 
     assert slept
@@ -377,6 +378,7 @@ def test_a_stopped_host_is_ended_at_its_time(run: Runner) -> None:
     seen = run(
         "job(); ready(); say('started', scenario='copy/a'); os.kill(os.getpid(), signal.SIGSTOP)",
         limit=0.3,
+        setup_limit=20.0,
     )
 
     assert how(seen) == "hang"
@@ -386,9 +388,10 @@ def test_a_stopped_host_is_ended_at_its_time(run: Runner) -> None:
 def test_each_scenario_has_the_whole_of_its_time(run: Runner) -> None:
     seen = run(
         "job(); ready()\nfor n in 'ab':\n"
-        " say('started', scenario='copy/' + n); time.sleep(0.8); ended('copy/' + n)\n"
+        " say('started', scenario='copy/' + n); time.sleep(1.6); ended('copy/' + n)\n"
         "torn_down()",
-        limit=1.0,
+        limit=3.0,
+        setup_limit=20.0,
     )
 
     assert how(seen) == "clean"
