@@ -419,7 +419,6 @@ class _Drive:
             started=_now(),
             duration_s=0.0,
         )
-        self._attempts[cell.id] += 1
         self._setting.record(observation)
         finding = classify(observation, self._asked, self._setting.rejections)
         self._last[cell.id] = finding

@@ -332,17 +332,29 @@ def test_an_expectation_that_does_not_match_hides_none_after_it() -> None:
     assert only([observation()], other, {"outcome": "crashed"}).verdict == "improved"
 
 
+def test_a_repetition_stays_what_it_is() -> None:
+    second = replace(cell(), id=f"{A}#2", repetition=2)
+    results = judged([cell(), second], [observation(), observation(second.id)])
+
+    assert [(one.repetition, one.verdict) for one in results.cells] == [
+        (1, "expected"),
+        (2, "expected"),
+    ]
+
+
 def test_a_cell_holds_what_its_deciding_attempt_saw() -> None:
     dead = observation(duration_s=3.0, **CRASH)
-    result = only([dead, again(report=report(capture=REPLAYS), duration_s=2.0)])
+    lanes = Overlap(free=True, calls=9, overlapped=3)
+    whole = report(capture=REPLAYS, overlap=lanes)
+    result = only([dead, again(report=whole, duration_s=2.0)])
     nothing = only([])
 
-    assert result.capture == REPLAYS
+    assert (result.capture, result.overlap) == (REPLAYS, lanes)
     assert [(one.node, one.got) for one in result.placement] == [("n", "ThePluginEp")]
     assert result.duration_s == 2.0
     assert [one.death for one in result.attempts] == [death(), None]
     assert (nothing.iterations_passed, nothing.duration_s, nothing.placement) == (0, 0.0, [])
-    assert (nothing.capture, nothing.log) == (None, None)
+    assert (nothing.capture, nothing.overlap, nothing.log) == (None, None, None)
     assert nothing.detail == "nothing was recorded of it"
 
 
@@ -506,20 +518,30 @@ def test_a_plugin_without_a_device_on_every_core_is_the_machines_lack() -> None:
     assert results.summary.exit_code == 3
 
 
+BARE = (
+    "A bare requirement gets no environment. matrix.yaml has an entry for it, which sets what it "
+    "needs: --plugin w."
+)
+CHECK = (
+    "Check that the driver of the device is installed, and whether the plugin needs an environment "
+    "variable (--env) to offer the device of this machine."
+)
+
+
 @pytest.mark.parametrize(
     ("name", "named", "hint"),
     [
         (
             "Web_GPU",
             False,
-            "matrix.yaml has an entry for it, which sets what it needs: --plugin w.",
+            BARE,
         ),
         ("w", True, "Install a driver."),
         # A file that happens to be called like an entry is not that entry.
-        ("w", False, "Check that the driver of the device is installed"),
-        ("bare", True, "Check that the driver of the device is installed"),
-        ("bare", False, "Check that the driver of the device is installed"),
-        ("unknown", False, "Check that the driver of the device is installed"),
+        ("w", False, CHECK),
+        ("bare", True, CHECK),
+        ("bare", False, CHECK),
+        ("unknown", False, CHECK),
     ],
 )
 def test_what_to_do_without_a_device_depends_on_the_entry(
@@ -533,7 +555,7 @@ def test_what_to_do_without_a_device_depends_on_the_entry(
     plugin = lack.plugin.model_copy(update={"name": name})
     results = judge(replace(lack, plugin=plugin), matrix(plugins=entries), lambda one: "")
 
-    assert hint in results.cells[0].hint
+    assert results.cells[0].hint == hint
 
 
 def test_a_plugin_without_a_device_on_one_core_alone_is_a_failure_there() -> None:

@@ -246,8 +246,9 @@ def test_of_a_fatal_error_the_tail_holds_what_it_was_and_where_the_scenario_stoo
 
 
 @posix
-def test_of_a_short_stack_nothing_after_it_is_told(bench: Bench) -> None:
-    lines = ["Fatal Python error: Aborted", '  File "s.py"', "Extension modules: numpy", "after"]
+@pytest.mark.parametrize("after", [[], ["Extension modules: numpy", "after"]])
+def test_of_a_short_stack_nothing_after_it_is_told(bench: Bench, after: list[str]) -> None:
+    lines = ["Fatal Python error: Aborted", '  File "s.py"', *after]
     bench.run({A: f"{LOG}({chr(10).join(lines)!r}); kill()"}, scenarios=[A])
 
     death = bench.seen[0].death

@@ -251,6 +251,7 @@ def test_a_core_that_could_not_be_had_costs_its_own_cells(bench: Bench) -> None:
     assert given_up.infra == "core-unavailable: no network"
     assert not given_up.clean_end
     assert not given_up.alone
+    assert given_up.host == ""
     assert given_up.duration_s == 0.0
     assert bench.told[-2:] == [("a", "infra-error"), ("b", "infra-error")]
 
