@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from harness.config import Expectation, Matrix, NoDevice
 from harness.names import matches
 from harness.outcome import (
+    CUT_OFF,
     NO_DEVICE,
     AskedFor,
     Finding,
@@ -243,7 +244,12 @@ def _judged(
     verdict = _verdict(finding, expected, capture, failures if flaky else [])
     detail = finding.detail
     if cut_off:
-        detail += f"; it could not be seen again: {tried[-1].finding.detail}"
+        last = tried[-1].finding
+        detail += (
+            "; the run was stopped before it could be seen again"
+            if last.reason in CUT_OFF
+            else f"; it could not be seen again: {last.detail}"
+        )
     if flaky:
         detail = (
             f"attempt 1 {failures[0].outcome} ({failures[0].reason}: {failures[0].detail}); "

@@ -18,7 +18,7 @@ from harness.artifacts.plugins import Plugin
 from harness.config import PluginEntry, Rejection
 from harness.execute import Progress, Setting, execute
 from harness.host.scenario import task_name
-from harness.outcome import AskedFor, classify
+from harness.outcome import AskedFor, classify, settled
 from harness.plan import Cell, CorePlan
 from harness.policy import Decision
 from harness.results import Observation
@@ -117,6 +117,8 @@ class Bench:
         bare: Sequence[str] = (),
         repetitions: int = 1,
         shuffle: int | None = None,
+        alone: Sequence[str] = (),
+        once_alone: bool = False,
     ) -> list[str]:
         """Run the scenarios on hosts that do as they are told; returns what `tried` does."""
         plugin = Plugin(
@@ -148,6 +150,7 @@ class Bench:
                         iterations=1,
                         host="bare" if name in bare else "registered",
                         repetition=number,
+                        alone=name in alone,
                     )
                     for number in range(1, repetitions + 1)
                     for name in scenarios
@@ -163,9 +166,11 @@ class Bench:
             setup_timeout_s=20.0,
             folder=self.folder / "run",
             models=self.folder / "models",
+            python_packages={},
             record=self.record,
             progress=Progress(self.started, self.finished),
             stop=self.stop,
+            once_alone=once_alone,
             part=part,
         )
         found = [
@@ -197,7 +202,7 @@ class Bench:
     def tried(self) -> list[str]:
         """Every attempt in order: scenario and its number, number of the host, outcome."""
         lines = []
-        for one in self.seen:
+        for one in settled(self.seen):
             core = one.cell.partition("/")[0]
             finding = classify(one, AskedFor(core, PLUGIN_SHA256), _REJECTIONS)
             host = one.host.partition("-serialized-")[2] or "none"

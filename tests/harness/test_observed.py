@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.config import PluginEntry
+from harness.outcome import settled
 from harness.results import MappedFile, Observation
 from tests.harness.samples import PLUGIN_SHA256
 from tests.harness.scripted import Bench
@@ -120,8 +121,11 @@ def test_a_death_is_recorded_of_the_cell_that_it_struck_alone(bench: Bench) -> N
 
 
 @posix
-def test_a_death_after_the_report_in_the_release_is_that_of_the_same_cell(bench: Bench) -> None:
-    script = "passed(); box.at('release', name); box.leave(); kill()"
+@pytest.mark.parametrize("phase", ["scenario", "release"])
+def test_a_death_after_the_report_and_before_the_next_is_that_of_the_same_cell(
+    bench: Bench, phase: str
+) -> None:
+    script = f"passed(); box.at({phase!r}, name); box.leave(); kill()"
     bench.run({B: script}, scenarios=[A, B, "copy/c"])
 
     assert [(one.cell[-1], bool(one.death), bool(one.report)) for one in bench.seen[:2]] == [
@@ -187,10 +191,11 @@ def test_every_attempt_and_every_part_has_logs_of_its_own(bench: Bench) -> None:
     hosts = [{A: f"{say}; wrong()"}, {A: f"{say}; passed()"}]
     bench.run(*hosts, scenarios=[A], part="w1")
 
-    assert [one.log for one in bench.seen] == [f"{FOLDER}/a.log", f"{FOLDER}/a.2.log"]
-    assert [one.host for one in bench.seen] == ["1.30.0-serialized-w1-1", "1.30.0-serialized-w1-2"]
+    seen = settled(bench.seen)
+    assert [one.log for one in seen] == [f"{FOLDER}/a.log", f"{FOLDER}/a.2.log"]
+    assert [one.host for one in seen] == ["1.30.0-serialized-w1-1", "1.30.0-serialized-w1-2"]
     logs = bench.folder / "run" / "logs" / "1.30.0" / "serialized"
-    assert [text(bench, one) for one in bench.seen] == [
+    assert [text(bench, one) for one in seen] == [
         str(logs / f"host-w1-{number}.log") for number in (1, 2)
     ]
 
@@ -216,11 +221,12 @@ def test_of_a_flooded_log_both_ends_are_kept(bench: Bench, size: int, cut: int) 
 
 @posix
 def test_the_tail_of_a_death_is_the_end_of_its_log(bench: Bench) -> None:
-    bench.run({A: f"{LOG}('x' + 'y' * 4000); kill()"}, scenarios=[A])
+    # 4000 bytes of it, which begin in the middle of a character.
+    bench.run({A: f"{LOG}('é' * 2000 + 'x'); kill()"}, scenarios=[A])
 
     death = bench.seen[0].death
     assert death is not None
-    assert death.log_tail == "y" * 4000
+    assert death.log_tail == "\ufffd" + "é" * 1999 + "x"
 
 
 @posix
@@ -266,6 +272,16 @@ def test_a_pipe_in_the_place_of_a_log_is_not_waited_for(bench: Bench) -> None:
     seen = bench.seen[0]
     assert seen.death is not None
     assert (seen.log, seen.death.log_tail) == ("logs/1.30.0/serialized/host-1.log", "host")
+
+
+@posix
+def test_without_any_log_that_can_be_read_a_death_is_told_all_the_same(bench: Bench) -> None:
+    both = "[(os.unlink(log), os.mkfifo(log)) for log in (one['log'], task['log'])]"
+    bench.run({A: f"{both}; kill()"}, scenarios=[A])
+
+    seen = bench.seen[0]
+    assert seen.death is not None
+    assert (seen.log, seen.death.name, seen.death.log_tail) == (None, "SIGSEGV", "")
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -471,6 +471,14 @@ WHAT_IS_TOLD: list[tuple[dict[str, Any], str, str]] = [
             "elsewhere: a pass counts only in a host that ends in order"
         ),
     ),
+    (
+        {"report": report(overlap=Overlap(free=True, calls=9, overlapped=0))},
+        "no-overlap",
+        (
+            "the lanes made 9 native calls, and none while another was inside one: it was driven "
+            "one call at a time, which proves nothing of concurrent mode"
+        ),
+    ),
     ({"death": death("load")}, "core-unusable", BEFORE.format("SIGSEGV in phase load")),
     (
         {"death": death("start", "exit", "exit status 3")},

@@ -227,6 +227,24 @@ def test_each_kind_of_host_is_tried_by_itself(bench: Bench) -> None:
     assert bench.ends == {"a": "passed", "b": "flaky", "c": "flaky"}
 
 
+def test_a_cell_that_shares_no_host_comes_after_those_that_do(bench: Bench) -> None:
+    assert bench.run({}, {A: "wrong()"}, alone=[A]) == [
+        "b1 in 1: passed ok",
+        "c1 in 1: passed ok",
+        "a1 in 2 alone: failed wrong-result",
+        "a2 in 3 alone: passed ok",
+    ]
+
+
+def test_what_is_to_be_tried_once_is_believed(bench: Bench) -> None:
+    assert bench.run({A: "wrong()"}, {"setup": "setup_failed('oh')"}, once_alone=True) == [
+        "a1 in 1 alone: failed wrong-result",
+        "b1 in 2 alone: failed registration-refused",
+        "c1 in 3 alone: passed ok",
+    ]
+    assert bench.ends == {"a": "failed", "b": "failed", "c": "passed"}
+
+
 def test_each_repetition_of_a_scenario_is_a_cell_of_its_own(bench: Bench) -> None:
     assert bench.run({f"{A}#2": "wrong()"}, scenarios=[A, B], repetitions=2) == [
         "a1 in 1: passed ok",
