@@ -16,7 +16,7 @@ import harness.host_process
 from harness.artifacts.cores import Core
 from harness.artifacts.plugins import Plugin
 from harness.config import PluginEntry, Rejection
-from harness.execute import Progress, Setting, execute
+from harness.execute import Progress, Setting, execute, unfinished
 from harness.host.scenario import task_name
 from harness.outcome import AskedFor, classify, settled
 from harness.plan import Cell, CorePlan
@@ -105,6 +105,8 @@ class Bench:
     seen: list[Observation] = field(default_factory=list)
     told: list[tuple[str, str]] = field(default_factory=list)
     """What progress was told of scenarios: `started`, or the outcome with which they finished."""
+    left: list[str] = field(default_factory=list)
+    """What the engine had said was to be tried."""
 
     def run(
         self,
@@ -119,8 +121,12 @@ class Bench:
         shuffle: int | None = None,
         alone: Sequence[str] = (),
         once_alone: bool = False,
+        goes_on: bool = False,
     ) -> list[str]:
-        """Run the scenarios on hosts that do as they are told; returns what `tried` does."""
+        """Run the scenarios on hosts that do as they are told; returns what `tried` does.
+
+        Where it goes on, what was recorded before counts, and is told first.
+        """
         plugin = Plugin(
             name="plugin",
             version=None,
@@ -184,7 +190,10 @@ class Bench:
             )
             for core in cores
         ]
-        execute(plans, found, setting, jobs=1)
+        before = list(self.seen) if goes_on else []
+        left = unfinished(plans, found, setting, before)
+        execute(plans, found, setting, jobs=1, before=before)
+        self.left = [cell.id.rpartition("/")[2] for plan in left for cell in plan.cells]
         return self.tried
 
     def record(self, observation: Observation) -> None:

@@ -343,3 +343,52 @@ def test_a_run_folder_that_takes_nothing_more_ends_the_run(
         bench.run(cores=["1.30.0", "1.31.0"])
     assert bench.stop.is_set()
     assert not (bench.folder / "run" / "hosts").exists()
+
+
+def test_a_run_that_is_finished_goes_on_with_nothing(bench: Bench) -> None:
+    tried = bench.run({A: "wrong()"}, {A: "wrong()"})
+
+    assert bench.left == ["a", "b", "c"]
+    assert bench.run(goes_on=True) == tried
+    assert bench.left == []
+
+
+def test_a_run_that_was_stopped_goes_on_with_what_is_left_by_the_same_rules(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(_core: str, cell_id: str) -> None:
+        if cell_id.endswith("c"):
+            bench.stop.set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench, "started", started)
+        first = bench.run({A: "wrong()", C: "time.sleep(60)"})
+    bench.stop.clear()
+    bench.told.clear()
+
+    assert first == [
+        "a1 in 1: failed wrong-result",
+        "b1 in 1: not-run unconfirmed",
+        "c1 in 1: not-run interrupted",
+        "a2 in none: not-run interrupted",
+    ]
+    assert bench.run(goes_on=True)[4:] == [
+        "b2 in 1: passed ok",
+        "c2 in 1: passed ok",
+        "a3 in 2 alone: passed ok",
+    ]
+    assert bench.left == ["a", "b", "c"]
+    assert bench.ends == {"a": "flaky", "b": "passed", "c": "passed"}
+
+
+@posix
+def test_setups_that_failed_before_the_run_was_stopped_count(bench: Bench) -> None:
+    bench.run(FAILS, FAILS, scenarios=[A])
+    del bench.seen[1:]
+    bench.told.clear()
+
+    assert bench.run(FAILS, scenarios=[A], goes_on=True) == [
+        "a1 in 1 alone: failed registration-refused",
+        "a2 in 1 alone: failed registration-refused",
+    ]
+    assert bench.ends == {"a": "failed"}
