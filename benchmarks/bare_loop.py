@@ -1,6 +1,6 @@
-"""The bare work: the nine scenarios on one core in one plain process, and nothing else.
+"""The bare work: scenarios on one core in one plain process, and nothing else.
 
-    python benchmarks/bare_loop.py CORE_LIBRARY PLUGIN_LIBRARY MODELS_FOLDER
+    python benchmarks/bare_loop.py CORE_LIBRARY PLUGIN_LIBRARY MODELS_FOLDER SCENARIO...
 
 No containment, no reports, no identity, no black box: what is left when everything that the
 harness adds is taken away. It fails with a traceback if a check does not hold.
@@ -28,8 +28,8 @@ class _NoBox(NoTrace):
         pass
 
 
-def main(core: str, plugin: str, models: str) -> None:
-    """Run the nine scenarios twenty times each."""
+def main(core: str, plugin: str, models: str, *names: str) -> None:
+    """Run the scenarios twenty times each."""
     box = cast("BlackBox", _NoBox())
     api = load_core(Path(core), NoTrace())
     with Scope() as whole:
@@ -38,7 +38,8 @@ def main(core: str, plugin: str, models: str) -> None:
         register_plugin(api, whole, env, "webgpu", plugin)
         device = next(d for d in ep_devices(api, env) if d.pointer not in before)
         with tempfile.TemporaryDirectory() as scratch:
-            for scenario in find_scenarios(["scenarios"]).values():
+            known = find_scenarios(["scenarios"])
+            for scenario in map(known.__getitem__, names):
                 with Scope() as scope:
                     host = Host(
                         api=api,

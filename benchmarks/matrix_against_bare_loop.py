@@ -24,6 +24,18 @@ from harness.artifacts.cache import default_cache
 from harness.workflow import Selection, plan_run
 
 BARE = Path(__file__).with_name("bare_loop.py")
+NINE = (
+    "allocation/dirty-bind-input",
+    "allocation/scratch-reuse",
+    "capture/replay",
+    "copy/cpu-io",
+    "copy/mixed-inputs[device-first]",
+    "copy/mixed-inputs[cpu-first]",
+    "copy/mixed-outputs[device-first]",
+    "copy/mixed-outputs[cpu-first]",
+    "copy/device-cpu-device",
+)
+"""The scenarios that both sides run: single-threaded ones that need no host of their own."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +81,15 @@ def main(rounds: int) -> None:
                     str(core.library),
                     str(planned.plugin.library),
                     str(models),
+                    *NINE,
                 ]
             )
 
     def ours() -> None:
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-m", "harness", "run", "--plugin", "webgpu"]
-            quietly([*command, "--output", folder])
+            chosen = [word for name in NINE for word in ("--scenario", name)]
+            quietly([*command, *chosen, "--output", folder])
 
     # Both warm: files in the page cache, models built.
     ours()
