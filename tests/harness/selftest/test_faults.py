@@ -58,7 +58,7 @@ def test_the_rows_stand_by_family(faults: tuple[Fault, ...]) -> None:
 def test_every_scenario_and_reason_that_a_row_names_exists(faults: tuple[Fault, ...]) -> None:
     check_faults(
         faults,
-        scenarios=list(find_scenarios(["scenarios", "tests.probes"])),
+        scenarios=list(find_scenarios(["scenarios"])),
         rejections=REASONS,
         versions=VERSIONS,
     )

@@ -39,7 +39,7 @@ def test_it_has_the_rows_of_the_file_and_no_other(table: dict[str, list[str]]) -
 
 
 def test_a_row_says_what_the_file_does(table: dict[str, list[str]], versions: list[str]) -> None:
-    known = list(find_scenarios(["scenarios", "tests.probes"]))
+    known = list(find_scenarios(["scenarios"]))
     cores = [core(version) for version in versions]
 
     stale = [one.name for one in FAULTS if not in_step(one, table.get(one.name), cores, known)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterable
@@ -20,23 +20,20 @@ from harness.selftest.planting import Site, plant
 from harness.selftest.proof import Proof
 from harness.selftest.work import Prepared, Wanted, prepare_proof, prove
 from harness.workflow import Planned, judge_run
-from tests.conftest import TOP
-from tests.harness.reference_ep.lab import PROBES, SCENARIOS, Lab
+from tests.harness.reference_ep.lab import SCENARIOS, Lab
 
 FEW = ("allocation/dirty-bind-input", "copy/cpu-io", "copy/device-cpu-device")
 OLDEST = "1.24.4"
 
 
 @pytest.fixture
-def matrix(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    # The hosts must find the probes.
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TOP), *sys.path]))
+def matrix(library: Path, tmp_path: Path) -> Path:
     return Lab(library, tmp_path / "lab").matrix()
 
 
 def prepared(matrix: Path, **wanted: object) -> Prepared:
     values: dict[str, object] = {"matrix": matrix, "cores": (OLDEST,), **wanted}
-    return prepare_proof(Wanted(**values), packages=[SCENARIOS, PROBES])  # type: ignore[arg-type]  # any of its fields
+    return prepare_proof(Wanted(**values), packages=[SCENARIOS])  # type: ignore[arg-type]  # any of its fields
 
 
 def few(planned: Planned, names: Iterable[str] = FEW) -> Planned:
@@ -213,3 +210,25 @@ def test_what_is_stopped_is_told_as_not_tried(matrix: Path, tmp_path: Path) -> N
     assert {one.score for one in proof.plantings} == {"untried"}
     assert proof.rounds == []
     assert proof.exit_code == 3
+
+
+@pytest.mark.cores
+def test_the_command_ends_with_the_exit_code_and_writes_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    arguments = ["--fault", "no-devices", "--core", OLDEST, "--output", "out", "--markdown", page]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "selftest", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.split() for line in done.stdout.splitlines() if line]
+    assert ["lifecycle", "1", "1", "1", "0", "0", "0", "0"] in lines
+    assert lines[-1][0] == "OK"
+    assert "| `no-devices` |" in page.read_text(encoding="utf-8")
+    assert len(run_folders(tmp_path / "out")) == 1
