@@ -76,7 +76,7 @@ def _negate(model: Model) -> bytes:
 
 
 def _long(model: Model) -> bytes:
-    names = ["x", *(f"after_{n}" for n in range(1, 101)), "y"]
+    names = ["x", *(f"after_{n}" for n in range(1, 41)), "y"]
     return _build(
         model, [("Neg", [names[n]], names[n + 1], f"negate_{n}") for n in range(len(names) - 1)]
     )
@@ -246,7 +246,7 @@ NEGATE = Model("negate", {"x": SHAPE}, {"y": SHAPE}, _negate)
 """y = -x."""
 
 LONG = Model("long", {"x": SHAPE}, {"y": SHAPE}, _long)
-"""y = -x by way of 101 negations: a run that takes its time, and is soon checked."""
+"""y = -x by way of 41 negations: a run that takes its time, and is soon checked."""
 
 DOUBLE = Model("double", {"x": SHAPE}, {"y": SHAPE}, _double)
 """y = x + x."""

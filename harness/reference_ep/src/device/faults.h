@@ -71,6 +71,7 @@ namespace reference {
   FAULT(failed_run_captured, "failed-run-captured")                      \
   FAULT(failed_run_spoils_graphs, "failed-run-spoils-graphs")            \
   FAULT(cpu_node_captured, "cpu-node-captured")                          \
+  FAULT(release_clears_memory, "release-clears-memory")                  \
   FAULT(release_spoils_others, "release-spoils-others")                  \
   FAULT(replay_bound_to_thread, "replay-bound-to-thread")                \
   /* placement */                                                        \

@@ -280,6 +280,13 @@ bool Recording::in_replay() const {
   return run_ != Run::plain && graphs_.count(run_id_) != 0;
 }
 
+void Recording::clear_memory(const Graph& graph) const {
+  for (const Command& command : graph)
+    for (const Operand& operand : command.operands)
+      if (operand.region.buffer != nullptr)
+        std::memset(operand.region.content(), 0, operand.region.bytes);
+}
+
 void Recording::spoil() {
   for (auto& [id, graph] : graphs_) {
     device_.unhold(graph);
@@ -292,6 +299,7 @@ void Recording::release(int id) {
   const std::lock_guard<std::mutex> guard(lock_);
   const auto found = graphs_.find(id);
   if (found == graphs_.end()) return;
+  if (planted(Fault::release_clears_memory)) clear_memory(found->second);
   device_.unhold(found->second);
   graphs_.erase(found);
   if (planted(Fault::release_spoils_others)) spoil();

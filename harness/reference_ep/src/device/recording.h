@@ -97,8 +97,9 @@ class Recording : public std::enable_shared_from_this<Recording> {
   Graph graph_for(int id) const;
   Graph replayed(int id) const;
   void store(int id, Graph graph);
-  // For faults alone: makes every graph one that does nothing.
+  // For faults alone: makes every graph one that does nothing; clears what a graph works on.
   void spoil();
+  void clear_memory(const Graph& graph) const;
 
   Device& device_;
   mutable std::mutex lock_;
