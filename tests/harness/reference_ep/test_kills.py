@@ -271,7 +271,7 @@ def test_a_run_that_is_killed_again_and_again_is_completed(killer: Killer) -> No
 
 
 @pytest.mark.kills
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 def test_fifty_kills(killer: Killer) -> None:
     killer.complete(50, MANY)
 
