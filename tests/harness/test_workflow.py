@@ -253,7 +253,7 @@ def test_each_cell_has_the_command_that_repeats_it(
         assert shlex.split(record.repeat[cell.id]) == [
             "ort-ep-matrix", "run", "--plugin", "./a plugin.so",
             "--core", argument, "--scenario", cell.scenario, "--iterations", "3",
-            "--mode", "concurrent", "--env", "A=x y", "--env", "B=$HOME",
+            "--env", "A=x y", "--env", "B=$HOME", "--mode", "concurrent",
         ]  # fmt: skip
 
 
