@@ -215,7 +215,16 @@ def test_what_is_stopped_is_told_as_not_tried(matrix: Path, tmp_path: Path) -> N
 @pytest.mark.cores
 def test_the_command_ends_with_the_exit_code_and_writes_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    arguments = ["--fault", "no-devices", "--core", OLDEST, "--output", "out", "--markdown", page]
+    arguments = [
+        "--fault",
+        "no-devices",
+        "--core",
+        OLDEST,
+        "--output",
+        "out",
+        "--markdown",
+        str(page),
+    ]
 
     done = subprocess.run(
         [sys.executable, "-m", "harness", "selftest", *arguments],
