@@ -244,8 +244,8 @@ def test_a_second_device_has_memory_and_a_contract_of_its_own(
     assert seen == {"numbers": ["0", "1"], "refused": "NOT_IMPLEMENTED"}
     devices = logged(log)
     assert [host["device"] for host in devices] == [0, 1]
-    # An allocation and a copy each; the release of the tensors comes after that of the library.
-    assert [host["operations"] for host in devices] == [2, 2]
+    # An allocation, a copy and a release each.
+    assert [host["operations"] for host in devices] == [3, 3]
 
 
 def test_the_library_goes_when_it_is_unregistered(library: Path, newest: Core) -> None:
@@ -317,8 +317,12 @@ def test_overlaps_are_counted_when_threads_break_the_contract(
         (OLDEST, "serialized"),
         (MIDDLE, "serialized"),
     }
-    for host in hosts:
-        assert host["overlaps"] > 0, host
+    # The second device has nothing to do in these scenarios, and a busy machine may keep the threads
+    # of one host apart.
+    overlapped = [host for host in hosts if host["overlaps"] > 0]
+    assert {host["host"] for host in overlapped} == {OLDEST, MIDDLE}
+    for host in overlapped:
+        assert host["device"] == 0
         assert any("run" in kind for kind in host["by_kind"]), host
         assert " during " in host["first"]
 
@@ -353,8 +357,9 @@ def test_the_address_sanitizer_reports_nothing_in_real_hosts(
     environment = {
         "LD_PRELOAD": " ".join(preloaded),
         "PYTHONMALLOC": "malloc",
-        # Python and ORT keep memory until the process ends.
-        "ASAN_OPTIONS": f"detect_leaks=0:log_path={tmp_path / 'asan'}",
+        # Python and ORT keep memory until the process ends. What is freed is kept from being used
+        # again, but not for so long that a scenario about memory that grows takes it for a leak.
+        "ASAN_OPTIONS": f"detect_leaks=0:quarantine_size_mb=16:log_path={tmp_path / 'asan'}",
     }
     lab = Lab(sanitized, tmp_path / "lab")
 
