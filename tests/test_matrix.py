@@ -40,6 +40,7 @@ SCENARIOS = {
     "allocation/scratch-reuse",
     "capture/replay",
 }
+CHOSEN = [word for name in sorted(SCENARIOS) for word in ("--scenario", name)]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def run_folder(
 ) -> Path:
     folder = tmp_path_factory.mktemp("run") / "folder"
     ended = subprocess.run(
-        [*COMMAND, "--output", str(folder)],
+        [*COMMAND, *CHOSEN, "--output", str(folder)],
         env=dict(host_environment),
         capture_output=True,
         text=True,
