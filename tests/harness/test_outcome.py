@@ -108,7 +108,9 @@ def test_lanes_that_never_overlapped_say_so_and_what_to_do() -> None:
 
     assert "80 native calls, and none while another was inside one" in finding.detail
     assert "Run it again" in finding.hint
-    assert not needs_repeat(finding)
+    # They may meet in a second try.
+    assert needs_repeat(finding)
+    assert not is_failure(finding)
 
 
 @pytest.mark.parametrize(
