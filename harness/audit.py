@@ -2,6 +2,7 @@
 
 The policy is a claim about other people's code. An audit runs the concurrency scenarios on every
 core in concurrent mode, each cell in a host of its own, and lays what happened beside the claim.
+The same cells are run serialized: what breaks in that mode, too, says nothing of the policy.
 A death disproves a claim of concurrent mode. Clean cells prove none: the race may need another
 device, another driver, or more luck.
 """
@@ -9,7 +10,7 @@ device, another driver, or more luck.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -105,9 +106,16 @@ def proposed_rules(audits: Sequence[CoreAudit], plugin_version: str | None) -> s
 
 
 def _core(core: CoreResult, cells: Sequence[CellResult]) -> CoreAudit:
-    telling = [cell for cell in cells if cell.outcome not in _SAYS_NOTHING]
+    broken_anyway = {
+        (cell.scenario, cell.repetition)
+        for cell in cells
+        if cell.mode == "serialized" and cell.outcome not in ("passed", *_SAYS_NOTHING)
+    }
+    tried = [cell for cell in cells if cell.mode == "concurrent"]
+    unheard = {cell.id: why for cell in tried if (why := _silence(cell, broken_anyway))}
+    telling = [cell for cell in tried if cell.id not in unheard]
     troubles = Counter(_trouble(cell) for cell in telling if cell.outcome != "passed")
-    silent = Counter((cell.outcome, cell.reason) for cell in cells if cell.outcome in _SAYS_NOTHING)
+    silent = Counter(unheard.values())
     clean = len(telling) - troubles.total()
     if not telling:
         standing: Standing = "unknown"
@@ -126,6 +134,17 @@ def _core(core: CoreResult, cells: Sequence[CellResult]) -> CoreAudit:
         silent=tuple(silent.most_common()),
         standing=standing,
     )
+
+
+def _silence(cell: CellResult, broken_anyway: Container[tuple[str, int]]) -> tuple[str, str] | None:
+    """Why a cell says nothing of concurrent driving; none if it does."""
+    if cell.outcome in _SAYS_NOTHING:
+        return cell.outcome, cell.reason
+    if cell.outcome == "passed" and cell.overlap is None:
+        return "passed", "in one thread"
+    if (cell.scenario, cell.repetition) in broken_anyway:
+        return "broken", "serialized as well"
+    return None
 
 
 def _trouble(cell: CellResult) -> tuple[str, str]:

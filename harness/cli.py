@@ -285,14 +285,15 @@ def _execute(
 def audit(jobs: int | None, output: Path | None, **selection: Any) -> int:
     """Drive every core concurrently, whatever the policy says, and lay what happens beside it.
 
-    The concurrency scenarios run unless others are named, each cell in a process of its own.
+    The concurrency scenarios run unless others are named, each cell in a process of its own, and
+    once more serialized: what breaks in both modes says nothing of the policy.
     Nothing is changed: lines that would make the policy true are printed. Exit code 1 if a core
     that the policy calls concurrent was not clean.
     """
     from harness import interface, workflow
 
     asked = {**selection, "scenarios": selection["scenarios"] or ("concurrency",)}
-    planned, folder = _execute({**asked, "mode": "concurrent"}, jobs, output, once_alone=True)
+    planned, folder = _execute({**asked, "mode": "both"}, jobs, output, once_alone=True)
     results = workflow.judge_run(folder, planned.ground.loaded)
     return interface.show_audit(results, interface.console(), folder)
 

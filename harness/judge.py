@@ -335,7 +335,10 @@ def _hint(finding: Finding, verdict: Verdict, expected: Expected) -> str:
             "expectation that says why."
         )
     if finding.outcome == "unsupported" and verdict == "unexpected":
-        return "Name the provider option in the plugin's entry, or expect `unsupported` with a why."
+        return (
+            "If the plugin has it, say so in its entry of matrix.yaml; else expect `unsupported` "
+            "with a why."
+        )
     if finding.outcome == "passed" and verdict == "unexpected":
         return (
             "The values were right, but not made as expected: look at the capture option and at "

@@ -26,7 +26,7 @@ __all__ = [
     "select_scenarios",
 ]
 
-WantedMode = Literal["serialized", "concurrent", "policy"]
+WantedMode = Literal["serialized", "concurrent", "policy", "both"]
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def make_plan(
         scenarios: every scenario that there is.
         scenario_globs: names, families or globs; all scenarios without one.
         iterations: in place of the matrix's own number.
-        mode: the mode for all cores, or `policy` for each core's own.
+        mode: the mode for all cores, `both` of them, or `policy` for each core's own.
         repeat: how often each scenario is run as a whole.
         shuffle: a seed: scenarios and iterations run in a random order that it decides.
         environment: the base environment, complete. Names compare exactly: where the platform
@@ -189,11 +189,11 @@ def make_plan(
             plugin_version=plugin_version,
             environment=base,
         )
-        if mode == "concurrent" and decision.override is not None:
+        if mode in ("concurrent", "both") and decision.override is not None:
             raise PolicyError(
                 f"Concurrent mode was asked for, and {decision.override} forces "
                 f"{decision.mode} mode.",
-                "Unset the variable, or leave --mode concurrent out.",
+                "Take the variable away, from the environment or from --env.",
             )
 
         def forced(wanted: Mode, decided: Decision = decision) -> dict[str, str]:
@@ -204,10 +204,7 @@ def make_plan(
                 decided=decided,
             )
 
-        modes: list[Mode] = [decision.mode if mode == "policy" else mode]
-        if mode == "policy" and forced("serialized"):
-            modes.append("serialized")
-        for used in modes:
+        for used in _modes(mode, decision.mode, can_be_forced=bool(forced("serialized"))):
             full = {**base, **forced(used)}
             cells = [
                 Cell(
@@ -295,6 +292,16 @@ def plan_json(plans: Sequence[CorePlan]) -> str:
     ]
     cells = [asdict(cell) for plan in plans for cell in plan.cells]
     return json.dumps({"schema_version": 1, "cores": cores, "cells": cells}, indent=2)
+
+
+def _modes(wanted: WantedMode, decided: Mode, *, can_be_forced: bool) -> list[Mode]:
+    """The modes in which a core is driven, the one that was asked for first."""
+    if wanted == "both":
+        return ["concurrent", "serialized"]
+    if wanted != "policy":
+        return [wanted]
+    forced: list[Mode] = ["serialized"] if can_be_forced else []
+    return [decided, *forced]
 
 
 def _timeouts(matrix: Matrix, scenarios: Sequence[Scenario]) -> dict[str, float]:

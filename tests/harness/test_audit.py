@@ -57,6 +57,7 @@ def cell(core: str, number: int, outcome: str, reason: str, died: Death | None) 
             "detail": "",
             "placement": [],
             "attempts": [attempt],
+            "overlap": {"free": True, "calls": 9, "overlapped": 3} if reason == "ok" else None,
         }
     )
 
@@ -184,3 +185,31 @@ def test_what_a_plugin_wrote_cannot_colour_the_text() -> None:
     results = audited("concurrent", ("crashed", "x", death("signal", "\x1b[31mred")))
 
     assert "\x1b" not in audit_text(audit_of(results), results)
+
+
+def test_a_pass_without_lanes_says_nothing() -> None:
+    results = audited("concurrent", PASS)
+    (one,) = results.cells
+    alone = results.model_copy(update={"cells": [one.model_copy(update={"overlap": None})]})
+
+    seen = only(alone)
+
+    assert (seen.standing, seen.observed) == ("unknown", "passed in 1: in one thread")
+    assert audit_exit_code([seen]) == 3
+
+
+def test_what_breaks_serialized_as_well_says_nothing_of_the_policy() -> None:
+    results = audited("concurrent", ("failed", "wrong-result", None), CRASH)
+    control = [
+        one.model_copy(update={"id": f"s{one.id}", "mode": "serialized", "outcome": outcome})
+        for one, outcome in zip(results.cells, ["failed", "passed"], strict=True)
+    ]
+    both = results.model_copy(update={"cells": [*results.cells, *control]})
+
+    seen = only(both)
+
+    assert seen.standing == "contradicted"
+    assert seen.observed == (
+        "0 of 1 clean; died in 1: SIGSEGV in Run; broken in 1: serialized as well"
+    )
+    assert only(both.model_copy(update={"cells": both.cells[::2]})).standing == "unknown"

@@ -263,7 +263,12 @@ REJECTION = {
             ),
         ),
         (LACK, [{"outcome": "unsupported"}], "expected", ""),
-        (LACK, [], "unexpected", "Name the provider option in the plugin's entry, or expect `uns"),
+        (
+            LACK,
+            [],
+            "unexpected",
+            "If the plugin has it, say so in its entry of matrix.yaml; else exp",
+        ),
         (
             {"report": report(capture=REPLAYS)},
             [{"capture": {"kernel_runs": 1}}],
