@@ -146,7 +146,8 @@ def end_tree(process: subprocess.Popen[bytes], token: str) -> list[str]:
     return sorted(names.values())
 
 
-def end_marked(mark: str) -> int:
+# A changed one would find, and end, every process of the machine; so would a changed `_relatives`.
+def end_marked(mark: str) -> int:  # pragma: no mutate block
     """Kill every host whose token begins with a mark, with its session and its descendants.
 
     For one who is not the parent of those hosts, and looks after them when that was killed.
@@ -176,7 +177,7 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def _relatives(host: int, token: str) -> list[psutil.Process]:
+def _relatives(host: int, token: str) -> list[psutil.Process]:  # pragma: no mutate block
     """The living processes of a host's session, and those whose environment has its token."""
     found = []
     for process in psutil.process_iter():
