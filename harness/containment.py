@@ -158,8 +158,8 @@ def end_marked(mark: str) -> int:  # pragma: no mutate block
     doomed: set[psutil.Process] = set()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            token = process.environ().get(TOKEN_VARIABLE, "")
-            if token.startswith(mark) and _lives(process):
+            token = process.environ().get(TOKEN_VARIABLE)
+            if token is not None and token.startswith(mark) and _lives(process):
                 doomed.add(process)
                 doomed.update(process.children(recursive=True))
                 doomed.update(_relatives(process.pid, token))
@@ -184,7 +184,9 @@ def _relatives(host: int, token: str) -> list[psutil.Process]:  # pragma: no mut
         with contextlib.suppress(psutil.Error, OSError):
             if process.pid == host:
                 continue
-            ours = _session(process.pid) == host or process.environ().get(TOKEN_VARIABLE) == token
+            ours = (
+                _session(process.pid) == host or process.environ().get(TOKEN_VARIABLE, "") == token
+            )
             if ours and _lives(process):
                 found.append(process)
     return found

@@ -15,6 +15,7 @@ import pytest
 import harness.host_process
 from harness.artifacts.cores import Core
 from harness.artifacts.plugins import Plugin
+from harness.artifacts.python_packages import PythonPackage
 from harness.config import PluginEntry, Rejection
 from harness.execute import Progress, Setting, execute, unfinished
 from harness.host.scenario import task_name
@@ -117,6 +118,7 @@ class Bench:
         part: str = "",
         entry: PluginEntry | None = None,
         bare: Sequence[str] = (),
+        python: Mapping[str, PythonPackage] | None = None,
         repetitions: int = 1,
         shuffle: int | None = None,
         alone: Sequence[str] = (),
@@ -154,7 +156,7 @@ class Bench:
                         scenario=name,
                         timeout_s=20.0,
                         iterations=1,
-                        host="bare" if name in bare else "registered",
+                        host="bare" if name in bare else "python" if python else "registered",
                         repetition=number,
                         alone=name in alone,
                     )
@@ -172,7 +174,7 @@ class Bench:
             setup_timeout_s=20.0,
             folder=self.folder / "run",
             models=self.folder / "models",
-            python_packages={},
+            python_packages=python or {},
             record=self.record,
             progress=Progress(self.started, self.finished),
             stop=self.stop,

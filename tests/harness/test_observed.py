@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.artifacts.python_packages import PythonPackage
 from harness.config import PluginEntry
 from harness.outcome import settled
 from harness.results import MappedFile, Observation
@@ -328,3 +329,68 @@ def test_a_host_is_told_what_the_entry_says_of_the_plugin(bench: Bench, known: b
         }
     ]
     assert not os.path.lexists(job["scratch"])
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_host_of_kind_python_has_the_core_of_the_package(bench: Bench, there: bool) -> None:
+    folder = bench.folder / "package"
+    package = (
+        PythonPackage(folder, folder / "core.so")
+        if there
+        else PythonPackage(None, None, "no wheel")
+    )
+    kept = bench.folder / "job.json"
+    bench.run(
+        {A: f"open({str(kept)!r}, 'w').write(json.dumps(task)); passed()"},
+        scenarios=[A],
+        python={"1.30.0": package},
+    )
+    job = json.loads(kept.read_text())
+
+    plain = bench.folder / "1.30.0" / "libonnxruntime.so"
+    assert job["kind"] == "python"
+    assert job["core"] == str(folder / "core.so" if there else plain)
+    assert job["python_package"] == (str(folder) if there else None)
+    assert job["python_lack"] == ("" if there else "no wheel")
+
+
+def test_a_host_of_another_kind_has_the_plain_core_though_there_is_a_package(bench: Bench) -> None:
+    folder = bench.folder / "package"
+    kept = bench.folder / "job.json"
+    bench.run(
+        {A: f"open({str(kept)!r}, 'w').write(json.dumps(task)); passed()"},
+        scenarios=[A],
+        bare=[A],
+        python={"1.30.0": PythonPackage(folder, folder / "core.so")},
+    )
+
+    assert json.loads(kept.read_text())["core"] == str(
+        bench.folder / "1.30.0" / "libonnxruntime.so"
+    )
+
+
+def test_the_tokens_of_a_run_begin_with_a_mark_of_its_own(bench: Bench) -> None:
+    kept = bench.folder / "tokens"
+    note = f"print(task['token'], file=open({str(kept)!r}, 'a')); wrong()"
+    for _ in range(2):
+        bench.run({A: note}, {A: note}, scenarios=[A])
+    marks = [line.rpartition("-")[0] for line in kept.read_text().split()]
+
+    assert len(marks) == 4
+    assert marks[0] == marks[1] != marks[2] == marks[3]
+    assert all(len(mark) == 16 for mark in marks)
+
+
+def test_a_failure_is_recorded_while_its_host_goes_on(bench: Bench) -> None:
+    bench.run({A: "wrong()"}, scenarios=[A, B])
+
+    early = bench.seen[0]
+    assert (early.early, early.clean_end, early.alone, early.attempt) == (True, False, False, 1)
+    assert (early.cell, early.host) == ("1.30.0/serialized/copy/a", "1.30.0-serialized-1")
+    assert early.report is not None
+    assert early.report.check_failure_count == 1
+    assert (early.log, early.duration_s) == (f"{FOLDER}/a.log", 0.5)
+    assert early.started == bench.seen[1].started
+    # Once is enough of what went well, and of what its host then told whole.
+    assert [one.early for one in bench.seen] == [True, False, False, False]
+    assert bench.seen[1].report == early.report

@@ -140,6 +140,19 @@ def test_a_wrong_result_tells_the_first_of_the_checks_that_did_not_hold() -> Non
     assert "2 of 20" in found(report=report(**{**wrong(), "check_failures": []})).detail
 
 
+def test_a_claim_that_is_not_so_is_told_with_what_was_seen_instead() -> None:
+    claim = CheckFailure(iteration=3, what="x is y", expected="", got="x is z")
+    failed = found(report=report(check_failures=[claim], check_failure_count=1))
+
+    assert failed.detail == (
+        "1 of 20 checks did not hold; first in iteration 3: it is not so that x is y: x is z"
+    )
+    assert failed.hint == (
+        "The first check that did not hold says what should be true and what was seen instead."
+    )
+    assert found(report=report(**wrong())).hint.startswith("Zeros mean that work was fetched")
+
+
 @pytest.mark.parametrize(
     "later",
     [

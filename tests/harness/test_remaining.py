@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.outcome import AskedFor, classify
-from harness.remaining import remaining
+from harness.remaining import failed_in_setup, remaining
 from harness.results import Observation
 from tests.harness.samples import PLUGIN_SHA256, death, native_error, observation, report
 
@@ -108,3 +108,22 @@ def test_where_each_cell_is_tried_once_what_was_seen_is_believed(
     asked = AskedFor("1.30.0", PLUGIN_SHA256)
 
     assert remaining([(one, classify(one, asked, [])) for one in seen], once=True) == due
+
+
+@pytest.mark.parametrize(
+    ("seen", "failed"),
+    [
+        (REFUSED, True),
+        (observation(report=None, death=death("start")), True),
+        (observation(report=None, death=death("load")), True),
+        (DEAD_AT_REGISTRATION, True),
+        (CRASHED, False),
+        (NO_DEVICE, False),
+        (PASSED, False),
+        # Its host had come to its first scenario, whatever is said of its end.
+        (observation(death=death("register")), False),
+        (observation(report=None, death=death("start"), infra="host-start: no"), False),
+    ],
+)
+def test_a_setup_failed_if_no_scenario_was_reached(seen: Observation, failed: bool) -> None:
+    assert failed_in_setup(seen) is failed
