@@ -9,15 +9,16 @@ device, another driver, or more luck.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from packaging.version import Version
 
 from harness.config import Mode
 from harness.results import CellResult, CoreResult, Results
 
-__all__ = ["CoreAudit", "Standing", "audit_exit_code", "audit_of", "proposed_rules"]
+__all__ = ["Audit", "CoreAudit", "Happening", "Standing", "audit_of"]
 
 Standing = Literal["contradicted", "confirmed", "consistent", "unproved", "unknown"]
 """How what was seen stands to what the policy declares:
@@ -30,6 +31,27 @@ Standing = Literal["contradicted", "confirmed", "consistent", "unproved", "unkno
 """
 
 _SAYS_NOTHING = ("rejected", "unsupported", "not-run", "infra-error")
+# What could not be tried at all. That lanes never met was tried, and is no fault of the machine.
+_NOT_TRIED = ("not-run", "infra-error")
+_TRIED_AFTER_ALL = "no-overlap"
+
+
+@dataclass(frozen=True)
+class Happening:
+    """What happened alike in cells of one core.
+
+    Attributes:
+        verb: such as "died", "failed" or "unsupported".
+        what: such as "SIGSEGV in Run", or a reason code.
+        cells: the ids of the cells, in the order of the run.
+    """
+
+    verb: str
+    what: str
+    cells: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.verb} in {len(self.cells)}: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -41,68 +63,94 @@ class CoreAudit:
         version: its version.
         declared: the mode that the policy says.
         rule: the rule that says so.
-        tried: cells that say something of concurrent driving.
-        clean: those among them that passed.
-        troubles: what happened in the others, such as ("died", "SIGSEGV in Run"), with counts, the
-            most frequent first.
-        silent: outcome and reason of the cells that say nothing, with counts.
-        standing: what that means for the policy.
+        standing: what was seen means for the policy.
+        clean: the ids of the cells that were driven concurrently and passed.
+        troubles: what happened in those that did not pass, the most frequent first.
+        silent: what happened in the cells that say nothing of concurrent driving.
+        complete: whether every cell was tried.
     """
 
     core: str
     version: str
     declared: Mode
     rule: str
-    tried: int
-    clean: int
-    troubles: tuple[tuple[tuple[str, str], int], ...]
-    silent: tuple[tuple[tuple[str, str], int], ...]
     standing: Standing
+    clean: tuple[str, ...]
+    troubles: tuple[Happening, ...]
+    silent: tuple[Happening, ...]
+    complete: bool
+
+    @property
+    def tried(self) -> int:
+        """How many cells say something of concurrent driving."""
+        return len(self.clean) + sum(len(one.cells) for one in self.troubles)
 
     @property
     def observed(self) -> str:
-        """What was seen, in a line."""
+        """What was seen, in a line: first of the cells that tell, then of those that do not."""
         parts = []
         if self.tried:
-            parts.append(f"{self.clean} of {self.tried} clean")
-        parts += [f"{verb} in {number}: {what}" for (verb, what), number in self.troubles]
-        parts += [f"{verb} in {number}: {what}" for (verb, what), number in self.silent]
+            parts.append(f"{len(self.clean)} of {self.tried} clean")
+        parts += [str(one) for one in self.troubles]
+        if self.silent:
+            quiet = ", ".join(str(one) for one in self.silent)
+            parts.append(f"not counted: {quiet}")
         return "; ".join(parts) or "no cells"
 
 
-def audit_of(results: Results) -> tuple[CoreAudit, ...]:
-    """The audit of a run that drove every core concurrently, core by core."""
-    return tuple(
+@dataclass(frozen=True)
+class Audit:
+    """What an audit of one plugin showed.
+
+    Attributes:
+        cores: core by core.
+        proposed_rules: lines of YAML for `policy.rules` of the plugin's entry, to stand before
+            those that are there; empty if nothing was disproved, since only that calls for a rule.
+        exit_code: 1 if the policy is contradicted; else 3 if not all was tried or nothing at all
+            could be learnt; else 0.
+    """
+
+    cores: tuple[CoreAudit, ...]
+    proposed_rules: str
+    exit_code: int
+
+
+def audit_of(results: Results) -> Audit:
+    """The audit of a run that drove every core in both modes."""
+    cores = tuple(
         _core(core, [cell for cell in results.cells if cell.core == core.id])
         for core in results.cores
     )
+    version = results.plugin.version or results.plugin.version_seen
+    return Audit(cores, _proposed_rules(cores, version), _exit_code(cores))
 
 
-def audit_exit_code(audits: Sequence[CoreAudit]) -> int:
-    """1 if the policy is contradicted; else 3 if nothing at all could be learnt; else 0."""
-    if any(one.standing == "contradicted" for one in audits):
+def _exit_code(cores: Sequence[CoreAudit]) -> int:
+    if any(one.standing == "contradicted" for one in cores):
         return 1
-    return 0 if any(one.tried for one in audits) else 3
+    return 0 if any(one.tried for one in cores) and all(one.complete for one in cores) else 3
 
 
-def proposed_rules(audits: Sequence[CoreAudit], plugin_version: str | None) -> str:
-    """Lines for `policy.rules` of the plugin's entry, to stand before the rules that are there.
-
-    Only what was disproved calls for a rule; empty if nothing was.
-
-    Args:
-        audits: the cores.
-        plugin_version: the version that was tried; a rule holds for that one alone.
-    """
+def _proposed_rules(cores: Sequence[CoreAudit], plugin_version: str | None) -> str:
+    """A rule for each core that was contradicted; for the version that was tried alone."""
     lines = []
-    for one in audits:
+    for one in cores:
         if one.standing != "contradicted":
             continue
         lines.append(f'- core: "=={one.version}"')
-        if plugin_version is not None:
+        if plugin_version is not None and _is_version(plugin_version):
             lines.append(f'  plugin: "=={plugin_version}"')
         lines += ["  mode: serialized", "  why: >-", f"    Driven concurrently: {one.observed}."]
     return "\n".join(lines)
+
+
+def _is_version(text: str) -> bool:
+    """Whether it is one: what an EP device says of its version may be any text."""
+    try:
+        Version(text)
+    except ValueError:  # InvalidVersion is one; so is a number of too many digits
+        return False
+    return True
 
 
 def _core(core: CoreResult, cells: Sequence[CellResult]) -> CoreAudit:
@@ -111,12 +159,16 @@ def _core(core: CoreResult, cells: Sequence[CellResult]) -> CoreAudit:
         for cell in cells
         if cell.mode == "serialized" and cell.outcome not in ("passed", *_SAYS_NOTHING)
     }
+    untried = {
+        (cell.scenario, cell.repetition)
+        for cell in cells
+        if cell.mode == "serialized" and _was_not_tried(cell)
+    }
     tried = [cell for cell in cells if cell.mode == "concurrent"]
-    unheard = {cell.id: why for cell in tried if (why := _silence(cell, broken_anyway))}
+    unheard = {cell.id: why for cell in tried if (why := _silence(cell, broken_anyway, untried))}
     telling = [cell for cell in tried if cell.id not in unheard]
-    troubles = Counter(_trouble(cell) for cell in telling if cell.outcome != "passed")
-    silent = Counter(unheard.values())
-    clean = len(telling) - troubles.total()
+    clean = tuple(cell.id for cell in telling if cell.outcome == "passed")
+    troubles = _alike({cell.id: _trouble(cell) for cell in telling if cell.outcome != "passed"})
     if not telling:
         standing: Standing = "unknown"
     elif core.declared == "concurrent":
@@ -128,22 +180,47 @@ def _core(core: CoreResult, cells: Sequence[CellResult]) -> CoreAudit:
         version=core.version,
         declared=core.declared,
         rule=core.mode_rule,
-        tried=len(telling),
-        clean=clean,
-        troubles=tuple(troubles.most_common()),
-        silent=tuple(silent.most_common()),
         standing=standing,
+        clean=clean,
+        troubles=troubles,
+        silent=_alike(unheard),
+        complete=not any(_was_not_tried(cell) for cell in cells),
     )
 
 
-def _silence(cell: CellResult, broken_anyway: Container[tuple[str, int]]) -> tuple[str, str] | None:
-    """Why a cell says nothing of concurrent driving; none if it does."""
+def _alike(said: Mapping[str, tuple[str, str]]) -> tuple[Happening, ...]:
+    """Cells by what happened in them, the most frequent first."""
+    cells: dict[tuple[str, str], list[str]] = {}
+    for cell, happened in said.items():
+        cells.setdefault(happened, []).append(cell)
+    found = [Happening(verb, what, tuple(ids)) for (verb, what), ids in cells.items()]
+    return tuple(sorted(found, key=lambda one: -len(one.cells)))
+
+
+def _was_not_tried(cell: CellResult) -> bool:
+    return cell.outcome in _NOT_TRIED and cell.reason != _TRIED_AFTER_ALL
+
+
+def _silence(
+    cell: CellResult,
+    broken_anyway: Container[tuple[str, int]],
+    untried: Container[tuple[str, int]],
+) -> tuple[str, str] | None:
+    """Why a cell says nothing of concurrent driving; none if it does.
+
+    Args:
+        cell: one that was driven concurrently.
+        broken_anyway: scenarios and repetitions that broke when they were driven serialized.
+        untried: those that were not tried serialized.
+    """
     if cell.outcome in _SAYS_NOTHING:
         return cell.outcome, cell.reason
-    if cell.outcome == "passed" and cell.overlap is None:
-        return "passed", "in one thread"
+    if cell.outcome == "passed":
+        return ("passed", "in one thread") if cell.overlap is None else None
     if (cell.scenario, cell.repetition) in broken_anyway:
         return "broken", "serialized as well"
+    if (cell.scenario, cell.repetition) in untried:
+        return "broken", "but not tried serialized"
     return None
 
 

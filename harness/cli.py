@@ -232,9 +232,8 @@ def run(
         _check_given_alone(context, "resume", besides="jobs")
         return _go_on(resume.resolve(), jobs)
     planned, folder = _execute(selection, jobs, output)
-    results = workflow.judge_run(folder, planned.ground.loaded)
-    interface.show(results, interface.console(), folder)
-    return results.summary.exit_code
+    judged = workflow.judge_run(folder, planned.ground.loaded)
+    return interface.show(judged, interface.console(), folder)
 
 
 def _go_on(folder: Path, jobs: int | None) -> int:
@@ -244,17 +243,13 @@ def _go_on(folder: Path, jobs: int | None) -> int:
     console = interface.console()
     stop = threading.Event()
     with interface.stop_on_signal(stop):
-        resumed = workflow.resume_run(
+        loaded = workflow.resume_run(
             folder,
             jobs=jobs or interface.side_by_side(),
             watch=lambda counts: interface.watch_rest(console, counts),
             stop=stop,
         )
-    results = workflow.judge_run(folder, resumed.loaded)
-    if resumed.once_alone:
-        return interface.show_audit(results, console, folder)
-    interface.show(results, console, folder)
-    return results.summary.exit_code
+    return interface.show(workflow.judge_run(folder, loaded), console, folder)
 
 
 def _execute(
@@ -294,8 +289,8 @@ def audit(jobs: int | None, output: Path | None, **selection: Any) -> int:
 
     asked = {**selection, "scenarios": selection["scenarios"] or ("concurrency",)}
     planned, folder = _execute({**asked, "mode": "both"}, jobs, output, once_alone=True)
-    results = workflow.judge_run(folder, planned.ground.loaded)
-    return interface.show_audit(results, interface.console(), folder)
+    judged = workflow.judge_run(folder, planned.ground.loaded)
+    return interface.show(judged, interface.console(), folder)
 
 
 @command_line.command(short_help="Print the cells of a selection.")
@@ -395,9 +390,8 @@ def judge(matrix: Path | None, folder: Path) -> int:
 
     folder = folder.resolve()
     matrix = matrix or workflow.matrix_of_run(folder)
-    results = workflow.judge_run(folder, workflow.prepare(matrix).loaded)
-    interface.show(results, interface.console(), folder)
-    return results.summary.exit_code
+    judged = workflow.judge_run(folder, workflow.prepare(matrix).loaded)
+    return interface.show(judged, interface.console(), folder)
 
 
 @command_line.command(short_help="Plant faults in a plugin of our own, and see them found.")

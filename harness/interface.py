@@ -27,14 +27,13 @@ from harness.artifacts.cores import Core
 from harness.artifacts.lock import Lock
 from harness.artifacts.plugins import Plugin
 from harness.artifacts.progress import Progress as DownloadProgress
-from harness.audit import audit_exit_code, audit_of
 from harness.policy import Decision
 from harness.report.audit_report import audit_text
 from harness.report.live import Progress as LiveProgress
 from harness.report.live import live_progress
 from harness.report.terminal import render
 from harness.report.wording import count
-from harness.results import Results
+from harness.workflow import Judged
 
 __all__ = [
     "console",
@@ -43,7 +42,6 @@ __all__ = [
     "downloads",
     "endings",
     "show",
-    "show_audit",
     "show_fetched",
     "side_by_side",
     "stop_on_signal",
@@ -162,9 +160,13 @@ def watch_rest(console: Console, counts: Mapping[str, int]) -> Iterator[LiveProg
         yield live
 
 
-def show(results: Results, console: Console, folder: Path) -> None:
-    """The report of a run."""
-    render(results, console, folder)
+def show(judged: Judged, console: Console, folder: Path) -> int:
+    """The report of a run or of an audit; its exit code."""
+    if judged.audit is None:
+        render(judged.results, console, folder)
+    else:
+        console.print(audit_text(judged.audit, judged.results), markup=False, soft_wrap=True)
+        console.print(f"run folder {folder}", markup=False, soft_wrap=True)
     summary_file = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary_file:
         try:
@@ -173,14 +175,7 @@ def show(results: Results, console: Console, folder: Path) -> None:
         except OSError as error:
             # The run is what it is, whether or not the page of the CI step can be written.
             sys.stderr.write(f"The step summary {summary_file} was not written: {error}\n")
-
-
-def show_audit(results: Results, console: Console, folder: Path) -> int:
-    """The audit that a run was made for; its exit code."""
-    audits = audit_of(results)
-    console.print(audit_text(audits, results), markup=False, soft_wrap=True)
-    console.print(f"\nrun folder {folder}", markup=False, soft_wrap=True)
-    return audit_exit_code(audits)
+    return judged.exit_code
 
 
 def show_fetched(plugin: Plugin, cores: Sequence[Core], console: Console) -> int:

@@ -28,6 +28,7 @@ from harness.artifacts.plugins import Plugin, resolve_plugin
 from harness.artifacts.progress import Progress as DownloadProgress
 from harness.artifacts.progress import no_progress
 from harness.artifacts.python_packages import PythonPackage, python_packages
+from harness.audit import Audit, audit_of
 from harness.config import PluginEntry
 from harness.errors import ConfigError, InputError, PluginError, SelectionError
 from harness.execute import Progress, Setting, execute, quiet, unfinished
@@ -49,8 +50,9 @@ from harness.recorded import (
     plugin_again,
 )
 from harness.report.atomic import write_atomic
+from harness.report.audit_report import audit_page, write_audit
 from harness.report.json_report import write_results
-from harness.report.junit import write_junit
+from harness.report.junit import write_audit_junit, write_junit
 from harness.report.markdown import render_markdown
 from harness.results import (
     CellResult,
@@ -73,8 +75,8 @@ from harness.store import (
 
 __all__ = [
     "Ground",
+    "Judged",
     "Planned",
-    "Resumed",
     "Selection",
     "execute_cell",
     "execute_run",
@@ -121,11 +123,16 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Resumed:
-    """A run that was completed: what it is judged by, and whether each cell was tried once."""
+class Judged:
+    """What a run amounts to, and what its audit does if it was made for one."""
 
-    loaded: LoadedMatrix
-    once_alone: bool
+    results: Results
+    audit: Audit | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command that made the run."""
+        return self.results.summary.exit_code if self.audit is None else self.audit.exit_code
 
 
 def prepare(matrix: Path | None, packages: Sequence[str] | None = None) -> Ground:
@@ -381,7 +388,7 @@ def resume_run(
     jobs: int,
     watch: Callable[[Mapping[str, int]], AbstractContextManager[Any]],
     stop: threading.Event,
-) -> Resumed:
+) -> LoadedMatrix:
     """Execute what is unfinished of a run that was killed or interrupted.
 
     What was recorded counts as if this process had seen it. Of a run in which nothing is left
@@ -394,7 +401,7 @@ def resume_run(
         stop: when set, the run ends early once more.
 
     Returns:
-        What the run is judged by and shown as.
+        What the run is judged by.
 
     Raises:
         InputError: the folder is no run folder, something runs in it, or what the run was made
@@ -427,7 +434,7 @@ def resume_run(
                 before=case.observations,
             )
             clear_leftovers(folder)
-    return Resumed(planned.ground.loaded, once)
+    return planned.ground.loaded
 
 
 def _execute_and_finish(
@@ -514,11 +521,11 @@ def matrix_of_run(folder: Path) -> Path:
     return path
 
 
-def judge_run(folder: Path, loaded: LoadedMatrix) -> Results:
+def judge_run(folder: Path, loaded: LoadedMatrix) -> Judged:
     """Judge a run folder and write its reports into it.
 
-    Returns:
-        What `results.json` holds.
+    The reports of an audit are about the policy, not about expectations; there is an `audit.json`
+    then, and `results.json` holds its cells.
     """
     case, record = read_case(folder)
     run = case.run.model_copy(
@@ -531,10 +538,20 @@ def judge_run(folder: Path, loaded: LoadedMatrix) -> Results:
     results = judge(
         replace(case, run=run), loaded.matrix, lambda cell: record.repeat.get(cell.id, "")
     )
+    if not record.once_alone:
+        write_results(results, folder / "results.json")
+        write_junit(results, folder / "junit.xml")
+        write_atomic(folder / "summary.md", render_markdown(results).encode())
+        return Judged(results)
+    audit = audit_of(results)
+    # The command's own: what a single cell should have done is not what an audit asks.
+    summary = results.summary.model_copy(update={"exit_code": audit.exit_code})
+    results = results.model_copy(update={"summary": summary})
     write_results(results, folder / "results.json")
-    write_junit(results, folder / "junit.xml")
-    write_atomic(folder / "summary.md", render_markdown(results).encode())
-    return results
+    write_audit(audit, results, folder / "audit.json")
+    write_audit_junit(audit, results, folder / "junit.xml")
+    write_atomic(folder / "summary.md", audit_page(audit, results).encode())
+    return Judged(results, audit)
 
 
 def _setting(

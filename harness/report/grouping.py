@@ -205,11 +205,7 @@ def capture_lines(results: Results) -> tuple[str, ...]:
                 f"{seen.host_replays} host replays"
             )
             counted.setdefault(text, []).append(cell)
-    every = core_names(results)
-    return tuple(
-        f"{_cores_text(list(dict.fromkeys(cell.core for cell in cells)), every)}: {text}"
-        for text, cells in counted.items()
-    )
+    return tuple(f"{text}: {'; '.join(places(cells, results))}" for text, cells in counted.items())
 
 
 def overlap_lines(results: Results) -> tuple[str, ...]:

@@ -3,6 +3,9 @@
 An expected outcome is a passed test case, whatever it is, and says in a property and in its
 system-out what it was and why; nothing is a skip. What is not expected is a failure, or
 an error where the harness could not try.
+
+An audit is one suite with one test case a core: a failure where the policy is contradicted, an
+error where not all could be tried.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from pathlib import Path
 from junitparser import Error, Failure, JUnitXml, Properties, Property, TestCase
 from junitparser import TestSuite as Suite
 
+from harness.audit import Audit, CoreAudit
 from harness.host.scenario import task_name
 from harness.report.atomic import write_atomic
 from harness.report.grouping import (
@@ -29,7 +33,7 @@ from harness.report.text import cut, last_lines, one_line, visible
 from harness.report.wording import attempts_text, example_text
 from harness.results import CellResult, CoreResult, Results
 
-__all__ = ["write_junit"]
+__all__ = ["write_audit_junit", "write_junit"]
 
 _LONGEST = 4_000
 
@@ -50,10 +54,59 @@ def write_junit(results: Results, path: Path) -> None:
     summary = results.summary
     if summary.outdated_expectations or summary.unmatched_expectations:
         root.add_testsuite(_expectations(results))
+    _write(root, path)
+
+
+def write_audit_junit(audit: Audit, results: Results, path: Path) -> None:
+    """Write the junit.xml of an audit, atomically.
+
+    Raises:
+        RunFolderError: the file cannot be written.
+    """
+    suite = Suite("audit")
+    suite.timestamp = _safe(results.run.started)
+    for key, value in _facts(results):
+        if value is not None:
+            suite.add_property(key, _safe(value))
+    suite.add_testcases([_audited(one, results) for one in audit.cores])
+    root = JUnitXml("ort-ep-matrix audit")
+    root.add_testsuite(suite)
+    _write(root, path)
+
+
+def _audited(core: CoreAudit, results: Results) -> TestCase:
+    case = TestCase(
+        _safe(f"{core.core} declared {core.declared}"),
+        _safe(f"{results.plugin.name}.audit"),
+        0.0,
+    )
+    told = one_line(f"{core.standing}: {core.observed}", _LONGEST)
+    if core.standing == "contradicted":
+        case.result = [Failure(told, core.standing)]
+    elif not core.complete:
+        case.result = [Error(told, "incomplete")]
+    else:
+        case.system_out = told
+    return case
+
+
+def _write(root: JUnitXml, path: Path) -> None:
     root.update_statistics()  # type: ignore[no-untyped-call]  # junitparser lacks the types
     buffer = io.BytesIO()
     root.write(buffer)
     write_atomic(path, buffer.getvalue() + b"\n")
+
+
+def _facts(results: Results) -> list[tuple[str, str | None]]:
+    """What holds for every suite of a run."""
+    plugin = results.plugin
+    return [
+        ("plugin", plugin.name),
+        ("plugin_version", plugin.version),
+        ("plugin_sha256", plugin.sha256),
+        ("ep_name", plugin.ep_name),
+        ("platform", results.run.platform),
+    ]
 
 
 def _suite(
@@ -61,14 +114,7 @@ def _suite(
 ) -> Suite:
     suite = Suite(_safe(name))
     suite.timestamp = _safe(results.run.started)
-    plugin = results.plugin
-    facts = [
-        ("plugin", plugin.name),
-        ("plugin_version", plugin.version),
-        ("plugin_sha256", plugin.sha256),
-        ("ep_name", plugin.ep_name),
-        ("platform", results.run.platform),
-    ]
+    facts = _facts(results)
     if core is not None:
         facts += [
             ("core_version", core.version),

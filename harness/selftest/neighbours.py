@@ -89,7 +89,7 @@ def run_beside_faults(
     whole = replace(whole, plans=[replace(plan, cells=tuple(by_name[name] for name in woven))])
     run = execute_run(whole, output=folder / RUN, jobs=1, watch=unwatched, stop=stop)
     _name_repeats(run, core, wanted)
-    cells = judge_run(run, ground.loaded).cells
+    cells = judge_run(run, ground.loaded).results.cells
     left = [*left_processes(folder), *sorted(left_files(folder) - left_files(usual))]
     return replace(weigh(core.id, cells, faults), left_behind=tuple(left))
 

@@ -107,7 +107,7 @@ def plant(site: Site, planned: Planned, folder: Path, stop: threading.Event) -> 
             timeout_s=HANG_LIMIT_S if fault.hangs else None,
         )
         run = execute_run(narrow, output=folder / str(number), jobs=1, watch=unwatched, stop=stop)
-        cells += judge_run(run, narrow.ground.loaded).cells
+        cells += judge_run(run, narrow.ground.loaded).results.cells
         planting = score(fault, core.id, cells)
         if planting.score in ("detected", "contained"):
             break

@@ -196,7 +196,7 @@ def _plant_all(
 
 def _round(planned: Planned, folder: Path, jobs: int, stop: threading.Event) -> Round:
     run = execute_run(planned, output=folder, jobs=jobs, watch=unwatched, stop=stop)
-    results = judge_run(run, planned.ground.loaded)
+    results = judge_run(run, planned.ground.loaded).results
     summary = results.summary
     tried = [cell for cell in results.cells if cell.reason != "interrupted"]
     return Round(

@@ -100,7 +100,7 @@ def unwatched(_counts: Mapping[str, int]) -> Iterator[Any]:
 
 def run(what: Planned, folder: Path, stop: threading.Event | None = None) -> Results:
     made = execute_run(what, output=folder, jobs=2, watch=unwatched, stop=stop or threading.Event())
-    return judge_run(made, what.ground.loaded)
+    return judge_run(made, what.ground.loaded).results
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_run_is_judged_again_with_the_time_and_the_cells_that_it_had(
 ) -> None:
     first = run(planned(loaded, plugin, Selection(), core("1.32.0")), tmp_path / "r")
     before = (tmp_path / "r" / "results.json").read_bytes()
-    again = judge_run(tmp_path / "r", loaded)
+    again = judge_run(tmp_path / "r", loaded).results
 
     assert first.run.started <= first.run.finished
     assert again == first
@@ -190,7 +190,7 @@ def test_results_tell_the_matrix_that_judged_them(
     loaded: LoadedMatrix, plugin: Plugin, tmp_path: Path
 ) -> None:
     run(planned(loaded, plugin, Selection(), core("1.32.0")), tmp_path / "r")
-    other = judge_run(tmp_path / "r", replace(loaded, sha256="cd" * 32))
+    other = judge_run(tmp_path / "r", replace(loaded, sha256="cd" * 32)).results
 
     assert other.run.matrix_sha256 == "cd" * 32
 
@@ -383,7 +383,7 @@ def resume(folder: Path, told: dict[str, int] | None = None) -> LoadedMatrix:
             told.update(counts)
         yield quiet
 
-    return resume_run(folder, jobs=2, watch=watch, stop=threading.Event()).loaded
+    return resume_run(folder, jobs=2, watch=watch, stop=threading.Event())
 
 
 def test_a_run_goes_on_with_what_is_unfinished_and_keeps_the_rest(begun: Path) -> None:
@@ -400,7 +400,7 @@ def test_a_run_goes_on_with_what_is_unfinished_and_keeps_the_rest(begun: Path) -
     assert was.run.started <= record.run.resumed[0] <= record.run.finished
     assert len(record.run.resumed) == 1
     assert record.cells == was.cells
-    assert judge_run(begun, loaded).run.resumed == record.run.resumed
+    assert judge_run(begun, loaded).results.run.resumed == record.run.resumed
 
 
 def test_a_run_in_which_nothing_is_left_is_not_touched(begun: Path) -> None:

@@ -93,5 +93,5 @@ class Lab:
             watch=unwatched,
             stop=threading.Event(),
         )
-        results = judge_run(folder, ground.loaded)
+        results = judge_run(folder, ground.loaded).results
         return {(cell.core, cell.scenario): cell for cell in results.cells}

@@ -127,7 +127,7 @@ class Killer:
             before, lines = lines, self._lines()
             assert lines[: len(before)] == before, "an observation was lost"
             done = self._finished(lines)
-            results = judge_run(self.run, self.loaded)
+            results = judge_run(self.run, self.loaded).results
             shown = {cell.id for cell in results.cells if cell.outcome == "passed"}
             assert (len(results.cells), shown) == (self.cells, done)
             self.finished_at_kills.append(len(done))

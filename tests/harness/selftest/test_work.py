@@ -190,7 +190,8 @@ def test_hostile_faults_cost_their_own_cells_alone(matrix: Path, tmp_path: Path)
 
     assert found.fine, found
     assert (found.planted, found.others) == (len(names), len(FEW))
-    cells = {cell.scenario: cell for cell in judge_run(folder / "run", planned.ground.loaded).cells}
+    judged = judge_run(folder / "run", planned.ground.loaded)
+    cells = {cell.scenario: cell for cell in judged.results.cells}
     assert {name: (cells[name].outcome, cells[name].verdict) for name in FEW} == dict.fromkeys(
         FEW, ("passed", "expected")
     )
