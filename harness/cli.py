@@ -101,6 +101,16 @@ def _not_empty(
     return path
 
 
+def _in_a_folder(
+    context: click.Context, parameter: click.Parameter, path: Path | None
+) -> Path | None:
+    """A file that is to be made at the end is refused at the start if its folder is missing."""
+    path = _not_empty(context, parameter, path)
+    if path is not None and not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {path.absolute().parent}", context, parameter)
+    return path
+
+
 def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def decorate(function: Any) -> Any:
         for option in reversed(options):
@@ -243,13 +253,15 @@ def _go_on(folder: Path, jobs: int | None) -> int:
     console = interface.console()
     stop = threading.Event()
     with interface.stop_on_signal(stop):
-        loaded = workflow.resume_run(
+        resumed = workflow.resume_run(
             folder,
             jobs=jobs or interface.side_by_side(),
             watch=lambda counts: interface.watch_rest(console, counts),
             stop=stop,
         )
-    return interface.show(workflow.judge_run(folder, loaded), console, folder)
+    if not resumed.left:
+        console.print("Nothing of the run was left to do.")
+    return interface.show(workflow.judge_run(folder, resumed.loaded), console, folder)
 
 
 def _execute(
@@ -353,18 +365,20 @@ def scenarios(matrix: Path | None, as_json: bool, markdown: bool) -> None:
 
 @command_line.command(short_help="Say how a core may be driven.")
 @_MATRIX
-@click.option("--plugin", required=True, metavar="NAME", help="An entry of matrix.yaml.")
+@click.option(
+    "--plugin", metavar="NAME", help="An entry of matrix.yaml; its default plugin if left out."
+)
 @click.option(
     "--plugin-version",
     metavar="VERSION",
     help="That of the entry, where it pins or names one, if left out.",
 )
-@click.option("--core", required=True, metavar="VERSION")
+@click.option("--core", required=True, metavar="VERSION", help="1.30 is 1.30.0.")
 @_ENV
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def policy(
     matrix: Path | None,
-    plugin: str,
+    plugin: str | None,
     plugin_version: str | None,
     core: str,
     environment: Mapping[str, str],
@@ -438,22 +452,26 @@ def judge(matrix: Path | None, folder: Path) -> int:
 @click.option(
     "--markdown",
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=_not_empty,
+    callback=_in_a_folder,
     help="Write the table of the faults to a file, too, unless it is interrupted.",
 )
+@click.option("--list", "listed", is_flag=True, help="List the faults, and do no more.")
 @click.option("--matrix", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
 @click.option(
     "--library", type=click.Path(exists=True, dir_okay=False, path_type=Path), hidden=True
 )
-def selftest(jobs: int | None, markdown: Path | None, **wanted: Any) -> int:
+def selftest(jobs: int | None, markdown: Path | None, listed: bool, **wanted: Any) -> int:
     """Plant every fault of the reference plugin, and see that the scenarios find it.
 
     Then runs the plugin without a fault, to see that nothing is alarmed about.
     """
     from harness import interface
     from harness.report.atomic import write_atomic
-    from harness.selftest import live, report, work
+    from harness.selftest import faults, live, report, work
 
+    if listed:
+        click.echo(report.faults_text(faults.read_faults()))
+        return 0
     console = interface.console()
     with interface.downloads(console) as progress:
         prepared = work.prepare_proof(work.Wanted(**wanted), progress=progress)

@@ -70,6 +70,12 @@ def _version(text: str) -> str:
     return text
 
 
+def _power_of_two(number: int) -> int:
+    if number & (number - 1):
+        raise ValueError(f"{number} is no alignment: alignments are powers of two, such as 256")
+    return number
+
+
 def _sha256(text: str) -> str:
     if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
         raise ValueError("a sha256 is 64 hexadecimal digits")
@@ -242,8 +248,8 @@ class Promises(_Model):
     zeroed_memory: bool = Field(
         default=False, description="New memory reads as zero, whoever had it before."
     )
-    alignment: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Every address is a multiple of so many bytes."
+    alignment: Annotated[int, Field(ge=1), AfterValidator(_power_of_two)] | None = Field(
+        None, description="Every address is a multiple of so many bytes, a power of two."
     )
     byte_addresses: bool = Field(
         default=False,

@@ -197,13 +197,14 @@ def describe_decision(decision: Decision, *, as_json: bool) -> str:
     """A policy decision for people, or as JSON."""
     if as_json:
         return json.dumps(dataclasses.asdict(decision), indent=2)
-    lines = [f"mode: {decision.mode}", f"rule: {decision.rule}", f"why:  {decision.why}"]
-    if decision.link:
-        lines.append(f"link: {decision.link}")
-    if decision.override:
-        lines.append(f"override: {decision.override}")
+    lines = []
     if decision.rejection:
         lines.append(
             f"rejected by the core ({decision.rejection.reason}): {decision.rejection.why}"
         )
+    lines += [f"mode: {decision.mode}", f"rule: {decision.rule}", f"why:  {decision.why}"]
+    if decision.link:
+        lines.append(f"link: {decision.link}")
+    if decision.override:
+        lines.append(f"override: {decision.override}")
     return "\n".join(lines)

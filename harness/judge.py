@@ -51,8 +51,6 @@ class Case:
 
     run: RunInfo
     plugin: PluginResult
-    named_plugin: bool
-    """Whether matrix.yaml has an entry for the plugin."""
     platform: str
     """`linux`, `windows` or `macos`."""
     cores: Sequence[CoreResult]
@@ -97,6 +95,7 @@ def judge(case: Case, matrix: Matrix, repeat: Callable[[Cell], str]) -> Results:
         repeat: the command that repeats a cell.
     """
     versions = {core.id: core.version for core in case.cores}
+    declared = {core.id: core.declared for core in case.cores}
     no_device = _no_device(case, matrix)
     attempts = _attempts(case, matrix, versions, no_device)
     explained = _explained_hosts(attempts)
@@ -109,12 +108,14 @@ def judge(case: Case, matrix: Matrix, repeat: Callable[[Cell], str]) -> Results:
     cells, used = [], Counter[int]()
     outdated: set[int] = set()
     for cell in case.cells:
-        expected = expected_of(cell, versions[cell.core], applying, named=case.named_plugin)
+        expected = expected_of(cell, versions[cell.core], applying, named=case.plugin.described)
         used.update(expected.sources)
         tried = [_with_device_hint(a, no_device.hint) for a in attempts.get(cell.id, [])]
         if some_core_had_a_device:
             tried = [_blame_plugin_for_no_device(attempt) for attempt in tried]
         result = _judged(cell, tried, expected, explained, repeat(cell))
+        if (cell.mode, declared[cell.core]) == ("concurrent", "serialized"):
+            result = _driven_against_the_policy(result)
         if result.verdict == "improved" and expected.outcome_source is not None:
             outdated.add(expected.outcome_source)
         cells.append(result)
@@ -317,6 +318,16 @@ def _expected_text(expected: Expected, finding: Finding, verdict: Verdict) -> st
     return expected.text()
 
 
+def _driven_against_the_policy(result: CellResult) -> CellResult:
+    if result.outcome == "passed":
+        return result
+    warning = (
+        f"The policy says serialized for {result.core}, and --mode concurrent drove it against "
+        "that: `ort-ep-matrix audit` tells whether the policy is right."
+    )
+    return result.model_copy(update={"hint": f"{result.hint} {warning}".strip()})
+
+
 def _hint(finding: Finding, verdict: Verdict, expected: Expected) -> str:
     if (
         verdict == "unexpected"
@@ -408,8 +419,9 @@ def _with_device_hint(attempt: _Attempt, hint: str) -> _Attempt:
 
 def _no_device(case: Case, matrix: Matrix) -> NoDevice:
     """How the plugin says that there is no device for it, and what to do then."""
-    entry = matrix.plugins.get(case.plugin.name) if case.named_plugin else None
-    if not case.named_plugin:
+    described = case.plugin.described
+    entry = matrix.plugins.get(case.plugin.name) if described else None
+    if not described:
         for name, known in matrix.plugins.items():
             wanted = Requirement(known.requirement).name if known.requirement else None
             if wanted and canonicalize_name(wanted) == canonicalize_name(case.plugin.name):

@@ -40,13 +40,12 @@ def matrix_again(run: RunInfo) -> Path:
     return path
 
 
-def plugin_again(seen: PluginResult, matrix: Matrix, *, named: bool) -> Plugin:
+def plugin_again(seen: PluginResult, matrix: Matrix) -> Plugin:
     """The plugin of the run.
 
     Args:
         seen: what was recorded of it.
         matrix: the matrix of the run.
-        named: whether that has an entry for it.
 
     Raises:
         InputError: its file is not there or was changed.
@@ -60,7 +59,7 @@ def plugin_again(seen: PluginResult, matrix: Matrix, *, named: bool) -> Plugin:
         sha256=seen.sha256,
         registration_name=seen.registration_name,
         source="",
-        entry=matrix.plugins[seen.name] if named else None,
+        entry=matrix.plugins[seen.name] if seen.described else None,
     )
 
 

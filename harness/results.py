@@ -6,9 +6,10 @@ Everything from a host is validated here, since a plugin shares the process with
 
 from __future__ import annotations
 
-from typing import Literal
+import datetime as dt
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from harness.config import Mode, Outcome
 
@@ -36,6 +37,18 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
+
+
+def _moment(text: str) -> str:
+    try:
+        dt.datetime.fromisoformat(text or "1970-01-01")
+    except ValueError:
+        raise ValueError(f"{text!a} is no time such as 2026-11-30T14:20:05+00:00") from None
+    return text
+
+
+Moment = Annotated[str, AfterValidator(_moment)]
+"""A time of ISO 8601, as a text; empty while it has not come."""
 
 Verdict = Literal["expected", "unexpected", "improved", "flaky"]
 
@@ -258,24 +271,25 @@ class PluginResult(_Value):
     sha256: str
     ep_name: str | None
     registration_name: str
+    described: bool = Field(default=True, description="Whether matrix.yaml has an entry for it.")
 
 
 class RunInfo(_Value):
     """The run itself."""
 
     id: str
-    started: str
-    finished: str
+    started: Moment
+    finished: Moment
     harness_version: str
     matrix_sha256: str
     platform: str
     command: list[str] = Field(default_factory=list)
-    jobs: int = 1
+    jobs: int = Field(1, ge=1)
     shuffle: int | None = Field(
         None, description="The seed of the order of scenarios and iterations; none for their own."
     )
     matrix: str = Field("", description="The matrix.yaml that it was planned from.")
-    resumed: list[str] = Field(
+    resumed: list[Moment] = Field(
         default_factory=list, description="When it was gone on with after an interruption."
     )
 

@@ -53,7 +53,6 @@ class RunRecord(BaseModel):
     schema_version: Literal[1] = 1
     run: RunInfo
     plugin: PluginResult
-    named_plugin: bool
     platform: str
     cores: list[CoreResult]
     cells: list[Cell]
@@ -108,10 +107,11 @@ def create_folder(output: Path | None, plugin_name: str) -> Path:
 
 def _check_empty(folder: Path) -> None:
     if any(one.name != _LOCK for one in folder.iterdir()):
+        resume = f"`ort-ep-matrix run --resume {folder}` goes on with the run in it."
         raise InputError(
             f"{folder} is not empty, and results of two runs must not mix.",
-            "Name a new folder with --output, remove that one, or go on with the run in it with "
-            "--resume.",
+            "Name a new folder, or remove that one."
+            + (f" {resume}" if (folder / _RECORD).is_file() else ""),
         )
 
 
@@ -158,7 +158,7 @@ def clear_leftovers(folder: Path) -> None:
 def _unwritable(folder: Path, error: OSError) -> RunFolderError:
     return RunFolderError(
         f"The run folder {folder} cannot be written to: {error.strerror or error}.",
-        "Name another one with --output.",
+        "Check that it may be written to, and that its disk has space.",
     )
 
 
@@ -209,8 +209,8 @@ def recorder(folder: Path) -> Callable[[Observation], None]:
             except OSError as error:
                 failure = RunFolderError(
                     f"{path} cannot be written: {error.strerror or error}.",
-                    "What was seen until then is kept. Free space, or name another folder with "
-                    "--output, and run again.",
+                    "What was seen until then is kept. Free space; `ort-ep-matrix run --resume` "
+                    "goes on with a run.",
                 )
                 raise failure from None
 
@@ -296,7 +296,6 @@ def case_of(record: RunRecord, observations: Sequence[Observation]) -> Case:
     return Case(
         run=record.run,
         plugin=record.plugin,
-        named_plugin=record.named_plugin,
         platform=record.platform,
         cores=record.cores,
         cells=record.cells,

@@ -77,6 +77,7 @@ __all__ = [
     "Ground",
     "Judged",
     "Planned",
+    "Resumed",
     "Selection",
     "execute_cell",
     "execute_run",
@@ -120,6 +121,14 @@ class Planned:
     plans: Sequence[CorePlan]
     python_packages: Mapping[str, PythonPackage] = field(default_factory=dict)
     """By the core's id, of the cores that have cells of kind `python`."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A run that was gone on with: what it is judged by, and how many cells were left of it."""
+
+    loaded: LoadedMatrix
+    left: int
 
 
 @dataclass(frozen=True)
@@ -316,7 +325,7 @@ def lock_cores(matrix: Path | None, progress: DownloadProgress) -> tuple[Path, L
 
 def ask_policy(
     matrix: Path | None,
-    plugin: str,
+    plugin: str | None,
     plugin_version: str | None,
     core: str,
     environment: Mapping[str, str],
@@ -328,10 +337,16 @@ def ask_policy(
         InputError: a version is none, or the environment says what the policy does not know.
     """
     loaded = _load_matrix(matrix)
-    entry = loaded.matrix.plugins.get(plugin)
+    name = plugin or loaded.matrix.plugin
+    if name is None:
+        raise PluginError(
+            f"No plugin was named, and {loaded.path} has no default one.",
+            'Name one with --plugin, or set "plugin:" there.',
+        )
+    entry = loaded.matrix.plugins.get(name)
     if entry is None:
         raise PluginError(
-            f'There is no entry "{plugin}" under plugins in {loaded.path}.',
+            f'There is no entry "{name}" under plugins in {loaded.path}.',
             f"Entries: {', '.join(loaded.matrix.plugins) or 'none'}.",
         )
     return decide(
@@ -388,7 +403,7 @@ def resume_run(
     jobs: int,
     watch: Callable[[Mapping[str, int]], AbstractContextManager[Any]],
     stop: threading.Event,
-) -> LoadedMatrix:
+) -> Resumed:
     """Execute what is unfinished of a run that was killed or interrupted.
 
     What was recorded counts as if this process had seen it. Of a run in which nothing is left
@@ -401,7 +416,7 @@ def resume_run(
         stop: when set, the run ends early once more.
 
     Returns:
-        What the run is judged by.
+        What the run is judged by, and how many cells were left.
 
     Raises:
         InputError: the folder is no run folder, something runs in it, or what the run was made
@@ -434,7 +449,7 @@ def resume_run(
                 before=case.observations,
             )
             clear_leftovers(folder)
-    return planned.ground.loaded
+    return Resumed(planned.ground.loaded, sum(len(plan.cells) for plan in left))
 
 
 def _execute_and_finish(
@@ -467,9 +482,14 @@ def _planned_again(record: RunRecord) -> Planned:
             "The run was begun by a version of ort-ep-matrix that does not go on with runs.",
             "Start a new run.",
         )
+    if record.platform != _platform():
+        raise InputError(
+            f"The run was begun on {record.platform}, and this is {_platform()}.",
+            "Go on there, or start a new run.",
+        )
     selection = replace(record.selection, matrix=matrix_again(record.run))
     ground = prepare(selection.matrix)
-    plugin = plugin_again(record.plugin, ground.loaded.matrix, named=record.named_plugin)
+    plugin = plugin_again(record.plugin, ground.loaded.matrix)
     cores = cores_again(record.cores)
     plans = lay_out(ground, selection, plugin, [(core.id, core.version) for core in cores])
     again = plans_again(plans, record.cells)
@@ -604,8 +624,8 @@ def record_of(planned: Planned, folder: Path, jobs: int) -> RunRecord:
             sha256=plugin.sha256,
             ep_name=None,
             registration_name=plugin.registration_name,
+            described=plugin.entry is not None,
         ),
-        named_plugin=plugin.entry is not None,
         platform=_platform(),
         cores=[
             CoreResult(

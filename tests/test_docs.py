@@ -74,6 +74,8 @@ def check_command(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatc
     name, *arguments = ("serialized" if word == "$MODE" else word for word in words)
     if name == "judge" or "--resume" in arguments:
         Path(arguments[-1]).mkdir(parents=True, exist_ok=True)
+    if "--markdown" in arguments:
+        Path(arguments[-1]).parent.mkdir(parents=True, exist_ok=True)
     try:
         # With its parent, as on the command line: click keeps what help is called there.
         whole = command_line.make_context("ort-ep-matrix", [name], resilient_parsing=True)

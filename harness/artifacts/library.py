@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.artifacts.cache import Cache, hash_file, write_bytes
+from harness.artifacts.cache import Cache, write_bytes
 from harness.artifacts.target import OperatingSystem, Target
 from harness.errors import ArtifactError
 
 if TYPE_CHECKING:
     import lief
 
-__all__ = ["Library", "inspect_library", "misfit", "needed_libraries", "not_a_library"]
+__all__ = ["Library", "inspect_library", "misfit", "not_a_library"]
 
 _ENTRY_POINTS = ("CreateEpFactories", "OrtGetApiBase", "ReleaseEpFactory")
 _SAMPLE = 6
@@ -52,7 +52,6 @@ class Library(BaseModel):
         entry_points: those of the functions that matter here which it exports.
         exports: how many functions and variables it exports.
         sample: the names of a few of them.
-        needed: the libraries that it wants loaded with it, as it names them.
         version: what it says of its own version, if it says one that can be told.
     """
 
@@ -65,7 +64,6 @@ class Library(BaseModel):
     entry_points: tuple[str, ...]
     exports: int
     sample: tuple[str, ...]
-    needed: tuple[str, ...]
     version: str | None
 
 
@@ -128,14 +126,6 @@ def misfit(library: Library, target: Target) -> str | None:
     return None
 
 
-def needed_libraries(library: Path, cache: Cache | None = None) -> list[str]:
-    """The libraries that one wants loaded with it, as it names them; empty when unreadable."""
-    if not_a_library(library) is not None:
-        return []
-    facts = inspect_library(library, hash_file(library), cache) if cache else _read(library)
-    return list(facts.needed) if facts else []
-
-
 def _shown(head: bytes) -> str:
     text = head.decode("ascii", errors="replace")
     line = text.splitlines()[0] if text.splitlines() else text
@@ -182,7 +172,6 @@ def _read_elf(binary: lief.ELF.Binary | None, size: int) -> Library | None:
         [binary.header.machine_type.name],
         shared=not program,
         exports=[str(symbol.name) for symbol in binary.exported_symbols],
-        needed=[str(name) for name in binary.libraries],
         version=versions[0] if len(versions) == 1 else None,
     )
 
@@ -199,7 +188,6 @@ def _read_pe(binary: lief.PE.Binary | None, size: int) -> Library | None:
         [binary.header.machine.name],
         shared=binary.header.has_characteristic(lief.PE.Header.CHARACTERISTICS.DLL),
         exports=[str(function.name) for function in binary.exported_functions],
-        needed=[str(name) for name in binary.libraries],
         version=None,
     )
 
@@ -221,7 +209,6 @@ def _read_macho(binaries: lief.MachO.FatBinary | None, size: int) -> Library | N
         for command in slices[0].libraries
         if command.command == lief.MachO.LoadCommand.TYPE.ID_DYLIB
     ]
-    others = [command for command in slices[0].libraries if command not in own]
     version = ".".join(map(str, own[0].current_version)) if own else "0.0.0"
     return _library(
         "Mach-O",
@@ -229,7 +216,6 @@ def _read_macho(binaries: lief.MachO.FatBinary | None, size: int) -> Library | N
         shared=all(binary.header.file_type in (kinds.DYLIB, kinds.BUNDLE) for binary in slices),
         # What one slice lacks is missing on its machine.
         exports=sorted(set.intersection(*map(_macho_exports, slices))),
-        needed=[str(command.name) for command in others],
         version=version if version != "0.0.0" else None,
     )
 
@@ -250,7 +236,6 @@ def _library(
     *,
     shared: bool,
     exports: list[str],
-    needed: list[str],
     version: str | None,
 ) -> Library:
     names = sorted(set(filter(None, exports)))
@@ -261,6 +246,5 @@ def _library(
         entry_points=tuple(name for name in _ENTRY_POINTS if name in names),
         exports=len(names),
         sample=tuple(names[:_SAMPLE]),
-        needed=tuple(needed),
         version=version,
     )

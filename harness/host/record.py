@@ -154,13 +154,12 @@ class Recording:
         Returns:
             The error; none if it was let pass.
         """
-        try:
-            action()
-        except NativeCallError as error:
+        error = self.refusal(action)
+        if error is None:
+            self.truth(f"{what} is let pass", holds=True)
+        else:
             self.truth(f"{what} is refused with a message", bool(error.message), "an empty message")
-            return error
-        self.truth(f"{what} is let pass", holds=True)
-        return None
+        return error
 
     def counted_capture(self, *, runs: int, kernel_runs: int, host_replays: int) -> None:
         """Record how the runs of a capturing session were executed."""

@@ -33,8 +33,7 @@ def write_atomic(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
         raise RunFolderError(
             f"{path} cannot be written: {error.strerror or error}.",
-            "Check that the run folder exists, that it may be written to and that its disk has "
-            "space, or name another folder with --output.",
+            "Check that its folder exists, that it may be written to and that its disk has space.",
         ) from error
 
 

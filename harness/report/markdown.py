@@ -16,7 +16,14 @@ from harness.report.grouping import (
 )
 from harness.report.markup import code, fence, page_of, plain, table_of
 from harness.report.text import last_lines, one_line, visible
-from harness.report.wording import attempts_text, count, example_text, headline, summary_text
+from harness.report.wording import (
+    attempts_text,
+    count,
+    example_text,
+    headline,
+    summary_text,
+    undescribed,
+)
 from harness.results import Results
 
 __all__ = ["render_markdown"]
@@ -45,6 +52,9 @@ def _parts(results: Results) -> Iterator[str]:
     if grid.cells:
         yield _table(grid)
         yield _legend(grid, results)
+        note = undescribed(results)
+        if note:
+            yield plain(note)
     overlap = overlap_lines(results)
     if overlap:
         yield "\n".join(f"- **overlap** {plain(one_line(line))}" for line in overlap)

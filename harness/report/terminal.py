@@ -32,7 +32,14 @@ from harness.report.grouping import (
     shown_log,
 )
 from harness.report.text import for_encoding, last_lines, one_line, visible
-from harness.report.wording import attempts_text, count, example_text, headline, summary_text
+from harness.report.wording import (
+    attempts_text,
+    count,
+    example_text,
+    headline,
+    summary_text,
+    undescribed,
+)
 from harness.results import Results
 
 __all__ = ["render"]
@@ -43,6 +50,7 @@ _NARROWEST_PAGE = 40
 _NARROWEST_NAME = 24
 _MOST_CAUSES = 25
 _MOST_PLACES = 8
+_MOST_WHYS = 25
 _MOST_EXPECTATIONS = 50
 _WIDEST_ID = 16
 
@@ -249,7 +257,20 @@ def _folded(name: str, width: int) -> list[str]:
         parts = [base, f"  {bracket}{parameters}"]
         if any(cell_len(part) > width for part in parts):
             parts = [name]
-    return [line for part in parts for line in chop_cells(part, width)] or [""]
+    return [line for part in parts for line in _at_joints(part, width)] or [""]
+
+
+def _at_joints(name: str, width: int) -> Iterable[str]:
+    """A name in lines, broken after a hyphen or slash where there is one in reach."""
+    line = ""
+    for piece in re.findall(r"[^-/]*[-/]|[^-/]+", name):
+        if line and cell_len(line + piece) > width:
+            yield line
+            line = ""
+        *full, line = chop_cells(line + piece, width) or [line + piece]
+        yield from full
+    if line:
+        yield line
 
 
 def _right(text: str, width: int) -> str:
@@ -276,16 +297,19 @@ def _legend(page: _Page, grid: Grid, results: Results) -> None:
     ):
         for number, line in enumerate(lines):
             page.wrapped(label if number == 0 else "", one_line(line), indent=3)
+    note = undescribed(results)
+    if note:
+        page.wrapped("note", note, indent=3)
     page.line()
 
 
 def _why_expected(page: _Page, found: Sequence[Cause], results: Results) -> None:
-    for cause in found[:_MOST_PLACES]:
+    for cause in found[:_MOST_WHYS]:
         where = "; ".join(places(cause.cells, results)[:_MOST_PLACES])
         text = f"{one_line(where)} - {one_line(cause.example.expected)}"
         page.wrapped("", text, style="dim", indent=_LEGEND - _LABEL)
-    if len(found) > _MOST_PLACES:
-        page.line(" " * _LEGEND, f"and {len(found) - _MOST_PLACES} more, see results.json")
+    if len(found) > _MOST_WHYS:
+        page.line(" " * _LEGEND, f"and {len(found) - _MOST_WHYS} more, see results.json")
 
 
 def _problems(page: _Page, results: Results, run_folder: Path) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "headline",
     "seconds_of",
     "summary_text",
+    "undescribed",
 ]
 
 _EXIT_MEANINGS: Mapping[int, str] = {
@@ -96,6 +97,17 @@ def summary_text(results: Results) -> str:
         parts.append(f"{seconds:.1f} s" + (f", resumed {count(resumed, 'time')}" * bool(resumed)))
     parts.append(f"exit {summary.exit_code} ({exit_meaning(summary.exit_code)})")
     return "; ".join(part for part in parts if part)
+
+
+def undescribed(results: Results) -> str:
+    """What a run of a plugin lacks that no entry of matrix.yaml describes; empty if one does."""
+    unable = sum(cell.outcome == "unsupported" for cell in results.cells)
+    if results.plugin.described or not unable:
+        return ""
+    return (
+        f"No entry of matrix.yaml describes this plugin, so no options or promises of its are "
+        f"known, and {count(unable, 'cell')} could not be tried. An entry tells them."
+    )
 
 
 def _attempt(attempt: AttemptResult) -> str:

@@ -15,7 +15,7 @@ from harness.selftest.faults import Fault
 from harness.selftest.proof import Proof
 from harness.selftest.scoring import SCORES, Planting, tallies
 
-__all__ = ["render_page", "show_proof"]
+__all__ = ["faults_text", "render_page", "show_proof"]
 
 _HEADING = ("family", "faults", "planted", *SCORES)
 _MEANINGS = {
@@ -45,6 +45,13 @@ def show_proof(proof: Proof, console: Console) -> None:
         f"({exit_meaning(code)}); everything is kept in {visible(str(proof.folder))}",
         "green" if code == 0 else "bold red",
     )
+
+
+def faults_text(faults: Sequence[Fault]) -> str:
+    """A line a fault: its name, its family and what the plugin does."""
+    name = max(len(one.name) for one in faults)
+    family = max(len(one.family) for one in faults)
+    return "\n".join(f"{one.name:<{name}}  {one.family:<{family}}  {one.what}" for one in faults)
 
 
 def render_page(proof: Proof) -> str:
@@ -200,6 +207,11 @@ def _sentences(proof: Proof) -> Iterator[str]:
             f"The conforming plugin on {count(len(proof.versions), 'core')}, "
             f"{proof.versions[0]} to {proof.versions[-1]}: {count(proof.alarms, 'false alarm')} in "
             f"{count(proof.conforming_cells, 'cell')} of {count(len(proof.rounds), 'round')}."
+        )
+    else:
+        yield (
+            "The plugin was not run without a fault, so nothing is known of false alarms: --cells "
+            "or --rounds asks for it."
         )
 
 

@@ -226,7 +226,10 @@ def _chosen(faults: Sequence[Fault], globs: Sequence[str]) -> list[Fault]:
     for glob in globs:
         if not any(_meant(glob, fault) for fault in faults):
             known = [*FAMILIES, *(fault.name for fault in faults)]
-            raise SelectionError(f'--fault "{glob}" matches no fault' + perhaps(glob, known))
+            raise SelectionError(
+                f'--fault "{glob}" matches no fault' + perhaps(glob, known),
+                "`ort-ep-matrix selftest --list` lists them.",
+            )
     return [fault for fault in faults if not globs or any(_meant(g, fault) for g in globs)]
 
 

@@ -111,7 +111,13 @@ def cell(core: str = "1.30.0", scenario: str = "copy/a", plugin: str = "webgpu")
     return Cell(f"{core}/serialized/{scenario}", core, plugin, "serialized", scenario, 60.0, 20)
 
 
-def case(cells: Sequence[Cell], observations: Sequence[Observation], **changes: Any) -> Case:
+def case(
+    cells: Sequence[Cell],
+    observations: Sequence[Observation],
+    *,
+    described: bool = True,
+    **changes: Any,
+) -> Case:
     values: dict[str, Any] = {
         "run": RunInfo(
             id="run",
@@ -128,8 +134,8 @@ def case(cells: Sequence[Cell], observations: Sequence[Observation], **changes: 
             sha256=PLUGIN_SHA256,
             ep_name=None,
             registration_name="plugin",
+            described=described,
         ),
-        "named_plugin": True,
         "platform": "linux",
         "cores": [
             CoreResult(

@@ -144,6 +144,9 @@ def test_the_help_names_every_command_and_the_exit_codes(cli: Command) -> None:
         (["run", "--mode", "policy", "--resume", "docs"], "--mode cannot be given with --resume"),
         (["run", "--resume", "docs", "--env", "A=b"], "everything but --jobs is taken from the"),
         (["run", "--resume", "docs", "--jobs", "0"], "--jobs"),
+        (["selftest", "--markdown", "no/such/page.md"], "there is no folder"),
+        (["selftest", "--markdown", ""], "it is empty"),
+        (["selftest", "--fault", "drop-seconds"], "`ort-ep-matrix selftest --list` lists them."),
         (["judge"], "FOLDER"),
         (["judge", "no/such/folder"], "does not exist"),
     ],
@@ -261,8 +264,33 @@ def test_the_policy_is_told_to_people_too(cli: Command) -> None:
     ended = cli(*ask, "--plugin-version", "0.5.0", "--core", "1.26.0")
 
     assert ended.code == 0
-    assert "mode: serialized" in ended.out
-    assert "rejected by the core (version-check)" in ended.out
+    lines = ended.out.splitlines()
+    assert lines[0].startswith("rejected by the core (version-check)")
+    assert lines[1] == "mode: serialized"
+
+
+def test_the_policy_is_asked_of_the_default_plugin_unless_one_is_named(
+    cli: Command, tmp_path: Path
+) -> None:
+    rules = "policy: {rules: [{mode: concurrent, why: so I am told}]}"
+    entry = f"plugins: {{mine: {{path: mine.so, {rules}}}}}"
+    for text, code, told in (
+        (f"plugin: mine\n{entry}\n", 0, "why:  so I am told"),
+        (f"{entry}\n", 2, "No plugin was named"),
+    ):
+        (tmp_path / "matrix.yaml").write_text(text)
+        ended = cli("policy", "--matrix", str(tmp_path / "matrix.yaml"), "--core", "1.30")
+        assert (ended.code, told in ended.out + ended.err) == (code, True), ended
+
+
+def test_the_faults_are_listed_and_nothing_is_done(cli: Command, tmp_path: Path) -> None:
+    ended = cli("selftest", "--list", "--output", str(tmp_path / "out"))
+
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert len(lines) == len({line.split()[0] for line in lines}) > 60
+    assert any(line.split()[:2] == ["exit-in-run", "hostile"] for line in lines)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,8 @@ def test_a_plugin_is_held_to_what_is_promised_and_to_no_more(file: Path) -> None
     assert not promises.byte_addresses
     with pytest.raises(ConfigError, match="alignment"):
         read(file, "plugins: {a: {path: x, promises: {alignment: 0}}}")
+    with pytest.raises(ConfigError, match="48 is no alignment: alignments are powers of two"):
+        read(file, "plugins: {a: {path: x, promises: {alignment: 48}}}")
 
 
 def test_the_rejection_of_1_26_0_is_told_by_the_defaults_from_its_message(file: Path) -> None:

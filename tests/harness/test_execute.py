@@ -100,7 +100,6 @@ class Lab:
                 ep_name=None,
                 registration_name=self.plugin.registration_name,
             ),
-            named_plugin=True,
             platform="linux",
             cores=[
                 CoreResult(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.config import Mode
 from harness.judge import judge
 from harness.plan import Cell
 from harness.results import CellResult, Observation, Overlap, PluginResult, Results, Unsupported
@@ -229,8 +230,8 @@ def test_what_registration_tells_of_the_plugin_is_in_the_results() -> None:
 
 
 def test_a_plugin_without_an_entry_may_lack_what_a_scenario_asks_for() -> None:
-    (bare,) = judged([cell()], [observation(**LACK)], named_plugin=False).cells
-    (named,) = judged([cell()], [observation(**LACK)], named_plugin=True).cells
+    (bare,) = judged([cell()], [observation(**LACK)], described=False).cells
+    (named,) = judged([cell()], [observation(**LACK)], described=True).cells
 
     assert told(bare) == ("unsupported", "unsupported", "expected")
     assert told(named) == ("unsupported", "unsupported", "unexpected")
@@ -321,13 +322,13 @@ def test_what_was_expected_is_told_with_every_why() -> None:
         "passed or crashed (SIGSEGV), 1 kernel runs, 19 host replays: A race. Captured."
     )
     # Nobody gave a why for what is allowed by default; what the scenario said stands for it.
-    (bare,) = judged([cell()], [observation(**LACK)], named_plugin=False).cells
+    (bare,) = judged([cell()], [observation(**LACK)], described=False).cells
     assert bare.expected == "passed or unsupported: asked for a; b"
     assert only([observation(**LACK)]).expected == "passed"
     assert only([observation(**LACK)], {"outcome": "unsupported"}).expected == (
         "unsupported: because"
     )
-    (passed,) = judged([cell()], [observation()], named_plugin=False).cells
+    (passed,) = judged([cell()], [observation()], described=False).cells
     assert (passed.verdict, passed.expected) == ("expected", "passed or unsupported")
 
 
@@ -561,7 +562,7 @@ def test_what_to_do_without_a_device_depends_on_the_entry(
         "bare": {"path": "p.so"},
         "w": {"requirement": "web-gpu>=1", "no_device": {"hint": "Install a driver."}},
     }
-    lack = case([cell()], [observation(**NO_DEVICE)], named_plugin=named)
+    lack = case([cell()], [observation(**NO_DEVICE)], described=named)
     plugin = lack.plugin.model_copy(update={"name": name})
     results = judge(replace(lack, plugin=plugin), matrix(plugins=entries), lambda one: "")
 
@@ -743,3 +744,26 @@ def test_an_early_observation_counts_until_its_host_has_ended() -> None:
     assert [one.reason for one in only([early, crashed]).attempts] == ["SIGSEGV"]
     # It is of its own attempt at its own cell.
     assert len(only([early, again()]).attempts) == 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "declared", "outcome", "told"),
+    [
+        ("concurrent", "serialized", "crashed", True),
+        ("concurrent", "serialized", "passed", False),
+        ("concurrent", "concurrent", "crashed", False),
+        ("serialized", "concurrent", "crashed", False),
+        ("serialized", "serialized", "crashed", False),
+    ],
+)
+def test_what_broke_against_the_policy_is_told_so(
+    mode: Mode, declared: Mode, outcome: str, told: bool
+) -> None:
+    one = replace(cell(), mode=mode)
+    changes = CRASH if outcome == "crashed" else {}
+    whole = case([one], [observation(**changes), again(**changes)])
+    cores = [core.model_copy(update={"declared": declared}) for core in whole.cores]
+    (result,) = judge(replace(whole, cores=cores), matrix(), lambda _: "").cells
+
+    assert result.outcome == outcome
+    assert ("drove it against" in result.hint) is told

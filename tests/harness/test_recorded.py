@@ -55,7 +55,7 @@ def of_plugin(file: Path, loaded: LoadedMatrix) -> None:
         ep_name=None,
         registration_name="as then",
     )
-    again = plugin_again(seen, loaded.matrix, named=True)
+    again = plugin_again(seen, loaded.matrix)
     assert (again.name, again.version, again.library, again.sha256) == (
         "webgpu",
         "0.4.0",
@@ -64,7 +64,7 @@ def of_plugin(file: Path, loaded: LoadedMatrix) -> None:
     )
     assert again.registration_name == "as then"
     assert again.entry == loaded.matrix.plugins["webgpu"]
-    assert plugin_again(seen, loaded.matrix, named=False).entry is None
+    assert plugin_again(seen.model_copy(update={"described": False}), loaded.matrix).entry is None
 
 
 def of_cores(file: Path, loaded: LoadedMatrix) -> None:

@@ -207,6 +207,7 @@ def test_a_killed_run_is_completed_by_one_process_and_then_left_as_it_is(bench: 
     before = {path: path.read_bytes() for path in bench.run.iterdir() if path.is_file()}
     again = bench.call("run", "--resume", "out")
     assert (again.code, "Going on" in again.out) == (0, False)
+    assert again.out.startswith("Nothing of the run was left to do.")
     assert {path: path.read_bytes() for path in before} == before
 
 

@@ -33,7 +33,6 @@ def a_record() -> RunRecord:
     return RunRecord(
         run=whole.run,
         plugin=whole.plugin,
-        named_plugin=True,
         platform="linux",
         cores=list(whole.cores),
         cells=list(whole.cells),
@@ -160,7 +159,9 @@ def test_a_key_of_another_version_is_an_error(folder: Path) -> None:
     ("old", "new"),
     [
         ('"schema_version": 1', '"schema_version": 2'),
-        ('"named_plugin"', '"known_plugin"'),
+        ('"described"', '"known"'),
+        ('"jobs": 1', '"jobs": 0'),
+        ('"started": "2026-', '"started": "soon'),
         ("{", "["),
         ('"whole": true', '"whole": "perhaps"'),
     ],

@@ -269,7 +269,7 @@ def test_what_is_recorded_is_what_was_planned(
     assert record.run.jobs == 3
     assert record.run.id == "r"
     assert record.whole
-    assert record.named_plugin
+    assert record.plugin.described
     assert [c.id for c in case.cells] == [c.id for plan in what.plans for c in plan.cells]
     assert [c.id for c in case.cores] == ["1.30.0", "1.31.0"]
     assert all(c.mode == "serialized" and "<=0.4.0" in c.mode_rule for c in case.cores)
@@ -383,7 +383,7 @@ def resume(folder: Path, told: dict[str, int] | None = None) -> LoadedMatrix:
             told.update(counts)
         yield quiet
 
-    return resume_run(folder, jobs=2, watch=watch, stop=threading.Event())
+    return resume_run(folder, jobs=2, watch=watch, stop=threading.Event()).loaded
 
 
 def test_a_run_goes_on_with_what_is_unfinished_and_keeps_the_rest(begun: Path) -> None:
@@ -411,6 +411,14 @@ def test_a_run_in_which_nothing_is_left_is_not_touched(begun: Path) -> None:
 
     assert told == {}
     assert {path: path.read_bytes() for path in begun.iterdir()} == before
+
+
+def test_a_run_of_another_system_is_not_gone_on_with(begun: Path) -> None:
+    record = read_case(begun)[1]
+    write_record(begun, record.model_copy(update={"platform": "haiku"}))
+
+    with pytest.raises(InputError, match="begun on haiku"):
+        resume(begun)
 
 
 def test_a_run_that_was_killed_after_its_last_cell_gets_its_end(begun: Path) -> None:

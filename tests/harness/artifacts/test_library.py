@@ -10,7 +10,6 @@ from harness.artifacts.library import (
     Library,
     inspect_library,
     misfit,
-    needed_libraries,
     not_a_library,
 )
 from harness.artifacts.target import Target
@@ -67,17 +66,6 @@ def test_a_library_without_exports_has_no_entry_points(
 def test_what_one_slice_lacks_the_universal_file_lacks(tmp_path: Path, cache: Cache) -> None:
     slices = [("x86_64", macho(("ReleaseEpFactory",), machine="x86_64")), ("aarch64", macho())]
     assert inspect(fat_macho(slices), tmp_path, cache).entry_points == ("ReleaseEpFactory",)
-
-
-def test_needed_libraries_are_named(tmp_path: Path, cache: Cache) -> None:
-    path = tmp_path / "plugin.so"
-    path.write_bytes(elf(needed=("libdawn.so", "libc.so.6")))
-    assert needed_libraries(path) == ["libdawn.so", "libc.so.6"]
-    assert needed_libraries(path, cache) == ["libdawn.so", "libc.so.6"]
-    assert inspect(macho(needed=("/usr/lib/libSystem.B.dylib",)), tmp_path, cache).needed == (
-        "/usr/lib/libSystem.B.dylib",
-    )
-    assert needed_libraries(tmp_path / "missing.so") == []
 
 
 def test_a_dylib_tells_its_version(tmp_path: Path, cache: Cache) -> None:

@@ -116,6 +116,26 @@ def test_a_long_scenario_name_is_folded_and_leaves_its_row_whole() -> None:
     assert lines[first].split()[1:] == [".", ".", ".", "r", *"......."]
     assert "".join(line.strip() for line in lines[first : first + 5]).startswith("concurrency/very")
     assert "[four-threads]" in " ".join(lines)
+    assert [line.split()[0] for line in lines[first : first + 4]] == [
+        "concurrency/very-long-very-long-",
+        "very-long-very-long-very-long-",
+        "very-long-very-long-very-long-",
+        "very-long-[four-threads]",
+    ]
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_a_plugin_that_nothing_describes_is_said_to_be_so(described: bool) -> None:
+    whole = samples.real_run()
+    run = samples.run_of([samples.unsupported(whole.cells[0]), *whole.cells[1:]])
+    plugin = run.plugin.model_copy(update={"described": described})
+    text = " ".join(show(run.model_copy(update={"plugin": plugin})).split())
+
+    said = "No entry of matrix.yaml describes this plugin"
+    assert (said in text) is not described
+    assert said not in show(samples.real_run().model_copy(update={"plugin": plugin}), 200), (
+        "nothing was left out"
+    )
 
 
 def test_modes_stand_in_a_line_of_their_own_only_when_they_differ() -> None:

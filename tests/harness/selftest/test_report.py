@@ -43,6 +43,13 @@ def proof(**changes: Any) -> Proof:
     return Proof(**{**values, **changes})
 
 
+def test_it_says_when_false_alarms_were_not_looked_for() -> None:
+    said = "nothing is known of false alarms"
+
+    assert said in " ".join(shown(proof(rounds=[], planned_rounds=0)).split())
+    assert said not in shown(proof())
+
+
 def shown(one: Proof) -> str:
     out = io.StringIO()
     show_proof(one, Console(file=out, width=80, highlight=False))
