@@ -230,13 +230,13 @@ def _together(drive: _Drive, rest: list[Cell]) -> tuple[list[Cell], list[Cell]]:
     """
     suspects: list[Cell] = []
     unconfirmed: list[Cell] = []
-    setups_failed = 1 if rest and all(map(drive.failed_in_setup, rest)) else 0
+    setup_had_failed = bool(rest) and all(map(drive.failed_in_setup, rest))
     while rest:
         seen = drive.host(rest)
         if seen.setup_failed:
             # Nothing ran, and it is the same for all cells: one more host is proof enough.
-            setups_failed += 1
-            if setups_failed == 1 and seen.suspicious(rest[0]):
+            if not setup_had_failed and seen.suspicious(rest[0]):
+                setup_had_failed = True
                 continue
             for cell in rest:
                 drive.finish(cell)
@@ -264,6 +264,14 @@ class _Seen:
         """Whether the cell must be seen again, in a host of its own."""
         finding = self.findings.get(cell.id)
         return finding is None or needs_repeat(finding) or finding.shared
+
+
+@dataclass(frozen=True)
+class _Time:
+    """When a host was started, and how long it lasted."""
+
+    started: str
+    seconds: float
 
 
 class _Drive:
@@ -333,7 +341,7 @@ class _Drive:
             log.parent.mkdir(parents=True, exist_ok=True)
             # What an attempt left that was cut off and not recorded is none of this one.
             with contextlib.suppress(OSError):
-                log.unlink(missing_ok=True)
+                log.unlink()
             log.touch()
         by_task = {cell.task: cell for cell in cells}
         alone = len(cells) == 1
@@ -345,19 +353,15 @@ class _Drive:
             ),
             stop=self._setting.stop,
         )
-        duration = time.monotonic() - clock
-        observations = [
-            (
-                cell,
-                one.model_copy(
-                    update={"started": started} | ({} if one.report else {"duration_s": duration})
-                ),
-            )
+        lasted = _Time(started, time.monotonic() - clock)
+        observations = {
+            cell: self._observe(run, cell, job, logs[cell.id], lasted, alone=alone)
             for cell in cells
-            if (one := self._observe(run, cell, job, logs[cell.id], alone=alone)) is not None
-        ]
+        }
         findings = {}
-        for cell, observation in observations:
+        for cell, observation in observations.items():
+            if observation is None:
+                continue
             self._attempts[cell.id] += 1
             self._setting.record(observation)
             finding = classify(observation, self._asked, self._setting.rejections)
@@ -479,7 +483,7 @@ class _Drive:
         return folder / f"{parts[-1]}{suffix}.log"
 
     def _observe(
-        self, run: HostRun, cell: Cell, job: HostJob, log: Path, *, alone: bool
+        self, run: HostRun, cell: Cell, job: HostJob, log: Path, lasted: _Time, *, alone: bool
     ) -> Observation | None:
         """What was seen of one cell in one host; none if the host did not come to it."""
         end, report = run.end, run.reports.get(cell.task)
@@ -526,8 +530,8 @@ class _Drive:
             left_behind=list(end.left_behind) if end is not None and end.clean else [],
             infra=infra,
             log=told and told.relative_to(self._setting.folder).as_posix(),
-            started="",
-            duration_s=report.duration_s if report else 0.0,
+            started=lasted.started,
+            duration_s=report.duration_s if report else lasted.seconds,
         )
 
 

@@ -34,12 +34,10 @@ def remaining(attempts: Sequence[tuple[Observation, Finding]], *, once: bool = F
     told = [(seen, finding) for seen, finding in attempts if finding.reason not in CUT_OFF]
     if not told:
         return "together"
-    cut_off = attempts[-1][1].reason in CUT_OFF
     if once:
-        return "together" if cut_off else "nothing"
-    seen, finding = told[-1]
-    failed_before = any(needs_repeat(one) for _, one in attempts[:-1])
-    if not cut_off and seen.alone and failed_before:
+        return "nothing"
+    *before, (seen, finding) = told
+    if seen.alone and any(needs_repeat(one) for _, one in before):
         return "nothing"
     if needs_repeat(finding) and not failed_in_setup(seen):
         return "alone"
@@ -47,8 +45,7 @@ def remaining(attempts: Sequence[tuple[Observation, Finding]], *, once: bool = F
         # Nothing ran, and it was the same for all cells of the host: so is the next try.
         twice = [failed_in_setup(one) for one, _ in attempts[-2:]] == [True, True]
         return "nothing" if twice else "together"
-    unsure = seen.report is not None and not seen.clean_end
-    return "together" if cut_off or unsure else "nothing"
+    return "together" if seen.report is not None and not seen.clean_end else "nothing"
 
 
 def failed_in_setup(seen: Observation) -> bool:

@@ -245,6 +245,22 @@ def test_a_host_that_the_asking_ends_is_not_waited_for(tmp_path: Path, token: st
 
 
 @posix
+def test_a_child_that_is_dead_and_not_awaited_is_no_survivor(tmp_path: Path, token: str) -> None:
+    # The host lives on while its child is a zombie: dead, and in the table of processes.
+    process, (child,) = started(
+        "import subprocess, sys, time;"
+        "child = subprocess.Popen([sys.executable, '-c', ''], stdout=subprocess.PIPE);"
+        "child.stdout.read(); print(child.pid, flush=True); time.sleep(60)",
+        token,
+        tmp_path,
+    )
+    while psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.005)
+
+    assert ended(process, token) == []
+
+
+@posix
 def test_a_stopped_process_and_its_stopped_child_are_ended(tmp_path: Path, token: str) -> None:
     process, pids = started(CHILD % "" + "time.sleep(600)", token, tmp_path)
     for pid in (*pids, process.pid):

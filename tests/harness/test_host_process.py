@@ -230,6 +230,10 @@ def test_a_black_box_that_was_wiped_does_not_move_a_death_to_the_start(run: Runn
     assert phases == ["scenario", "register", "exit"]
 
 
+_REFUSED = (
+    "say('setup-failed', core_version='', plugin_sha256_before=None,"
+    "error=dict(kind='native', function='F', code='', message=''))"
+)
 NONSENSE = {
     "garbage": "os.write(1, b'garbage\\n')",
     "binary": "os.write(1, bytes(range(256)) + b'\\n')",
@@ -260,6 +264,9 @@ NONSENSE = {
     "torn down in the middle": "ready(); say('started', scenario='copy/a'); torn_down()",
     "a scenario after the teardown": "ready(); torn_down(); work('copy/a')",
     "torn down twice": "ready(); torn_down(); torn_down()",
+    "setup-failed twice": f"{_REFUSED}; {_REFUSED}",
+    "core-unusable after setup-failed": f"{_REFUSED}; say('core-unusable', message='')",
+    "setup-failed after core-unusable": f"say('core-unusable', message=''); {_REFUSED}",
     "core-unusable after ready": "ready(); say('core-unusable', message='')",
     "setup-failed after ready": "ready(); say('setup-failed', core_version='', error=None)",
 }
@@ -409,6 +416,15 @@ def test_a_channel_that_is_closed_while_the_host_goes_on_is_not_waited_for(run: 
     assert time.monotonic() - began < 10
 
 
+def test_a_host_that_has_said_all_has_its_whole_time_to_end(run: Runner) -> None:
+    # Longer than the moment that one gets whose channel is closed before its time.
+    seen = run(
+        "job(); ready(); work('copy/a', 'copy/b'); torn_down(); os.close(1); time.sleep(1.5)"
+    )
+
+    assert how(seen) == "clean"
+
+
 def test_a_host_that_has_said_all_and_never_ends_is_a_hang(run: Runner) -> None:
     work = "job(); ready(); work('copy/a', 'copy/b'); torn_down();"
 
@@ -444,7 +460,8 @@ def test_an_interruption_ends_a_host_at_once(run: Runner, script: str) -> None:
     began = time.monotonic()
     seen = run(f"job(); {script}", stop=stop)
 
-    assert how(seen) == "stopped"
+    assert seen.end is not None
+    assert (seen.end.how, seen.end.name) == ("stopped", "the run was interrupted")
     assert time.monotonic() - began < 5
     assert not carriers()
 

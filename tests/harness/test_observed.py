@@ -36,7 +36,15 @@ def text(bench: Bench, observation: Observation) -> str:
 
 def test_an_attempt_that_went_well_is_recorded_whole(bench: Bench) -> None:
     before = dt.datetime.now(dt.UTC)
-    bench.run(scenarios=[A])
+    device = {
+        "ep_name": "E", "ep_vendor": "", "hardware_type": "gpu", "hardware_vendor": "",
+        "device_memory": True, "metadata": {"version": "1.2"},
+    }  # fmt: skip
+    ready = (
+        "ready(core_version=core_version, plugin_sha256_before=sha, plugin_version='1.2',"
+        f"ep_devices=[{device}])"
+    )
+    bench.run({"setup": ready}, scenarios=[A])
     after = dt.datetime.now(dt.UTC)
 
     (seen,) = bench.seen
@@ -54,10 +62,18 @@ def test_an_attempt_that_went_well_is_recorded_whole(bench: Bench) -> None:
     assert (identity.core_version, identity.ep_name) == ("1.30.0", "E")
     assert (identity.plugin_sha256_before, identity.plugin_sha256_after) == (PLUGIN_SHA256,) * 2
     assert identity.registration_name == "plugin"
+    assert identity.plugin_version == "1.2"
+    assert [one.model_dump() for one in identity.ep_devices] == [device]
     assert identity.mapped == [
         MappedFile(path=str(bench.folder / "1.30.0" / "libonnxruntime.so"), role="core"),
         MappedFile(path=str(bench.folder / "plugin.so"), role="plugin"),
     ]
+
+
+def test_a_host_that_removes_its_own_folder_costs_nothing(bench: Bench) -> None:
+    assert bench.run({A: "import shutil; shutil.rmtree(task['scratch']); passed()"}, {A: ""})[
+        0
+    ] == ("a1 in 1: passed ok")
 
 
 def test_what_is_mapped_is_known_by_the_file_and_a_second_core_by_its_name(bench: Bench) -> None:

@@ -290,7 +290,7 @@ def test_a_second_core_in_the_process_is_a_failure() -> None:
     mapped = [*identity().mapped, MappedFile(path="/x/libonnxruntime.so.1", role="other-core")]
     finding = found(identity=identity(mapped=mapped))
 
-    assert (finding.outcome, finding.reason) == ("failed", "second-core")
+    assert (finding.outcome, finding.reason, finding.shared) == ("failed", "second-core", True)
     assert "/x/libonnxruntime.so.1" in finding.detail
 
 

@@ -71,11 +71,15 @@ NO_CORE = infra("core-unavailable: the network is down")
         ([FAILED, CUT, CUT], "alone"),
         ([FAILED, UNCONFIRMED.model_copy(update={"alone": True})], "alone"),
         ([CUT, PASSED], "nothing"),
+        ([PASSED, CUT], "nothing"),
+        ([FAILED, FAILED_ALONE, CUT], "nothing"),
+        ([FAILED_ALONE, CUT], "alone"),
         ([FAILED, CUT, ALONE], "nothing"),
         # A setup that fails is the same for all cells; one more host is proof enough.
         ([REFUSED], "together"),
         ([DEAD_AT_REGISTRATION], "together"),
         ([REFUSED, REFUSED], "nothing"),
+        ([REFUSED, REFUSED, REFUSED], "nothing"),
         ([DEAD_AT_REGISTRATION, REFUSED], "nothing"),
         ([REFUSED, UNCONFIRMED, REFUSED], "together"),
         ([REFUSED, CUT], "together"),
@@ -100,6 +104,8 @@ def test_a_cell_goes_on_from_where_its_observations_leave_it(
         ([REFUSED], "nothing"),
         ([CUT], "together"),
         ([UNCONFIRMED], "together"),
+        ([UNCONFIRMED, CUT], "together"),
+        ([CRASHED, CUT], "nothing"),
     ],
 )
 def test_where_each_cell_is_tried_once_what_was_seen_is_believed(

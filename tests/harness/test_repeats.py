@@ -353,6 +353,25 @@ def test_a_run_that_is_finished_goes_on_with_nothing(bench: Bench) -> None:
     assert bench.left == []
 
 
+def test_only_what_is_left_of_a_run_is_gone_on_with(bench: Bench) -> None:
+    tried = bench.run()[:2]
+    del bench.seen[2:]
+    bench.told.clear()
+
+    assert bench.run(goes_on=True) == [*tried, "c1 in 1 alone: passed ok"]
+    assert bench.left == ["c"]
+    assert bench.ends == {"c": "passed"}
+
+
+def test_what_was_tried_once_and_believed_is_not_tried_again(bench: Bench) -> None:
+    bench.run({A: "wrong()"}, {"setup": "setup_failed('oh')"}, once_alone=True)
+    tried = bench.tried[:2]
+    del bench.seen[-1]
+
+    assert bench.run(once_alone=True, goes_on=True) == [*tried, "c1 in 1 alone: passed ok"]
+    assert bench.left == ["c"]
+
+
 def test_a_run_that_was_stopped_goes_on_with_what_is_left_by_the_same_rules(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
