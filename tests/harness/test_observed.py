@@ -71,9 +71,9 @@ def test_an_attempt_that_went_well_is_recorded_whole(bench: Bench) -> None:
 
 
 def test_a_host_that_removes_its_own_folder_costs_nothing(bench: Bench) -> None:
-    assert bench.run({A: "import shutil; shutil.rmtree(task['scratch']); passed()"}, {A: ""})[
-        0
-    ] == ("a1 in 1: passed ok")
+    removes = "import shutil; shutil.rmtree(task['scratch']); passed()"
+
+    assert bench.run({A: removes}, scenarios=[A, B]) == ["a1 in 1: passed ok", "b1 in 1: passed ok"]
 
 
 def test_what_is_mapped_is_known_by_the_file_and_a_second_core_by_its_name(bench: Bench) -> None:
