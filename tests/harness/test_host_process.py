@@ -219,9 +219,16 @@ def test_a_line_that_a_death_tore_does_not_hide_the_death(run: Runner) -> None:
 
 
 @posix
-def test_a_black_box_that_was_wiped_does_not_move_a_death_to_the_start(run: Runner) -> None:
+@pytest.mark.parametrize(
+    "overwrite",
+    ["open(task['blackbox'], 'wb').close()", "BlackBox(Path(task['blackbox'])).at('load')"],
+    ids=["wiped", "put back"],
+)
+def test_a_black_box_that_was_overwritten_does_not_move_a_death_to_the_start(
+    run: Runner, overwrite: str
+) -> None:
     kill = "os.kill(os.getpid(), signal.SIGSEGV)"
-    wiped = "job(); ready(); open(task['blackbox'], 'wb').close();"
+    wiped = f"job(); ready(); {overwrite};"
     scenario = run(f"{wiped} say('started', scenario='copy/a'); {kill}")
     register = run(f"{wiped} {kill}")
     at_exit = run(f"{wiped} work('copy/a'); torn_down(); {kill}")
