@@ -50,9 +50,6 @@ class Happening:
     what: str
     cells: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return f"{self.verb} in {len(self.cells)}: {self.what}"
-
 
 @dataclass(frozen=True)
 class CoreAudit:
@@ -91,10 +88,9 @@ class CoreAudit:
         parts = []
         if self.tried:
             parts.append(f"{len(self.clean)} of {self.tried} clean")
-        parts += [str(one) for one in self.troubles]
+        parts += _by_verb(self.troubles)
         if self.silent:
-            quiet = ", ".join(str(one) for one in self.silent)
-            parts.append(f"not counted: {quiet}")
+            parts.append(f"not counted: {', '.join(_by_verb(self.silent))}")
         return "; ".join(parts) or "no cells"
 
 
@@ -186,6 +182,18 @@ def _core(core: CoreResult, cells: Sequence[CellResult]) -> CoreAudit:
         silent=_alike(unheard),
         complete=not any(_was_not_tried(cell) for cell in cells),
     )
+
+
+def _by_verb(happenings: Sequence[Happening]) -> list[str]:
+    """Happenings by verb, each with what was most frequent."""
+    verbs: dict[str, list[Happening]] = {}
+    for one in happenings:
+        verbs.setdefault(one.verb, []).append(one)
+    return [
+        f"{verb} in {sum(len(one.cells) for one in alike)}: {alike[0].what}"
+        + " and otherwise" * (len(alike) > 1)
+        for verb, alike in verbs.items()
+    ]
 
 
 def _alike(said: Mapping[str, tuple[str, str]]) -> tuple[Happening, ...]:

@@ -36,6 +36,7 @@ _NOT_COUNTED = (
 )
 _WIDTH = 100
 _MOST_PLACES = 8
+_MOST_TROUBLES = 12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +64,8 @@ def audit_text(audit: Audit, results: Results) -> str:
     lines.append("")
     for text in _meanings(audit.cores):
         lines += _wrapped(text, "", "    ")
-    for trouble in _troubles(audit.cores, results):
+    troubles = _troubles(audit.cores, results)
+    for trouble in troubles[:_MOST_TROUBLES]:
         lines += ["", f"{one_line(trouble.title, 200)}, {count(len(trouble.cells), 'cell')}"]
         for where in _places(trouble, results):
             lines += _wrapped(where, "    where   ")
@@ -73,6 +75,8 @@ def audit_text(audit: Audit, results: Results) -> str:
             lines.append(f"    log     {visible(log)}")
         if example.repeat:
             lines.append(f"    repeat  {visible(example.repeat)}")
+    if len(troubles) > _MOST_TROUBLES:
+        lines += ["", f"and {_rest(troubles)}: see audit.json"]
     if audit.proposed_rules:
         lines += ["", f"{_where_rules_go(results)}, these make it true:", ""]
         lines += [textwrap.indent(line, "        ") for line in _rules(audit)]
@@ -124,13 +128,16 @@ def _parts(audit: Audit, results: Results) -> Iterator[str]:
         ],
     )
     yield "\n".join(f"- {plain(text)}" for text in _meanings(audit.cores))
-    for trouble in _troubles(audit.cores, results):
+    troubles = _troubles(audit.cores, results)
+    for trouble in troubles[:_MOST_TROUBLES]:
         title = f"#### {plain(one_line(trouble.title, 200))}, {count(len(trouble.cells), 'cell')}"
         lines = [title, ""]
         lines += [f"- **where** {code(where)}" for where in _places(trouble, results)]
         if trouble.cells[0].repeat:
             lines += ["- **repeat** with", "", fence(visible(trouble.cells[0].repeat), "sh")]
         yield "\n".join(lines)
+    if len(troubles) > _MOST_TROUBLES:
+        yield f"And {_rest(troubles)}: see `audit.json` of the run folder."
     if audit.proposed_rules:
         yield f"{plain(_where_rules_go(results))}, these make it true:"
         yield fence("\n".join(_rules(audit)), "yaml")
@@ -171,6 +178,12 @@ def _troubles(cores: Sequence[CoreAudit], results: Results) -> list[_Trouble]:
             cells += [by_id[cell] for cell in one.cells]
     troubles = [_Trouble(title, cells) for title, cells in found.items()]
     return sorted(troubles, key=lambda one: -len(one.cells))
+
+
+def _rest(troubles: Sequence[_Trouble]) -> str:
+    rest = troubles[_MOST_TROUBLES:]
+    cells = sum(len(one.cells) for one in rest)
+    return f"{len(rest)} more that differ, with {count(cells, 'cell')}"
 
 
 def _places(trouble: _Trouble, results: Results) -> list[str]:

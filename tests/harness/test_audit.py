@@ -205,12 +205,32 @@ def test_cells_are_named_by_what_happened_in_them() -> None:
     named = "1.31.0/concurrent/concurrency/a#{}".format
 
     assert one.clean == (named(1),)
-    assert [(str(seen), seen.cells) for seen in one.troubles] == [
-        ("died in 2: SIGSEGV in Run", (named(3), named(5))),
-        ("hung in 1: in Run", (named(2),)),
+    assert [(seen.verb, seen.what, seen.cells) for seen in one.troubles] == [
+        ("died", "SIGSEGV in Run", (named(3), named(5))),
+        ("hung", "in Run", (named(2),)),
     ]
     assert [seen.cells for seen in one.silent] == [(named(4),)]
     assert one.tried == 4
+
+
+def test_a_line_tells_of_each_verb_what_was_most_frequent() -> None:
+    abort = ("crashed", "SIGABRT", death(name="SIGABRT", call="CopyTensors"))
+    wrong = ("failed", "wrong-result", None)
+
+    assert only(audited("serialized", abort, CRASH, wrong, CRASH)).observed == (
+        "0 of 4 clean; died in 3: SIGSEGV in Run and otherwise; failed in 1: wrong-result"
+    )
+
+
+def test_the_most_frequent_troubles_are_shown_and_the_rest_is_counted() -> None:
+    kinds = [("failed", f"reason-{n:02}", None) for n in range(15)]
+    results = audited("concurrent", *kinds, kinds[14])
+    audit = audit_of(results)
+
+    for text in (audit_text(audit, results), audit_page(audit, results)):
+        shown = [n for n in range(15) if f"reason-{n:02}" in text]
+        assert shown == [*range(11), 14]
+        assert "3 more that differ, with 3 cells" in text
 
 
 def test_only_a_contradiction_calls_for_a_rule_and_the_rule_is_a_valid_one() -> None:
