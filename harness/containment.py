@@ -44,6 +44,8 @@ _WINDOWS_DEATHS = {
 }
 # Programs end with small numbers; what lies above is better known in hexadecimal digits.
 _WINDOWS_STATUSES = 0x10000
+# CREATE_NEW_PROCESS_GROUP, which `subprocess` has on Windows alone.
+_WINDOWS_NEW_PROCESS_GROUP = 0x200
 _SECONDS_TO_DIE = 5.0
 _SECONDS_TO_TELL = 0.3
 _SECONDS_TO_FOLLOW = 1.0
@@ -78,10 +80,10 @@ def start(
         )
 
 
-def apart() -> dict[str, Any]:
+def apart(platform: str = sys.platform) -> dict[str, Any]:
     """What starts a process out of the terminal's reach: it gets no Ctrl-C."""
-    if sys.platform == "win32":
-        return {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+    if platform == "win32":
+        return {"creationflags": _WINDOWS_NEW_PROCESS_GROUP}
     return {"start_new_session": True}
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 import harness.containment
-from harness.containment import TOKEN_VARIABLE, ask_for_stacks, end_tree, exit_name, start
+from harness.containment import TOKEN_VARIABLE, apart, ask_for_stacks, end_tree, exit_name, start
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="sessions and signals are of POSIX")
 
@@ -50,6 +50,11 @@ def test_an_end_has_the_name_that_the_platform_gives_it(
     status: int, platform: str, name: str, killed: bool
 ) -> None:
     assert exit_name(status, platform) == (name, killed)
+
+
+def test_a_process_is_started_out_of_the_terminals_reach_on_every_platform() -> None:
+    assert apart("win32") == {"creationflags": 0x00000200}
+    assert apart("linux") == apart("darwin") == {"start_new_session": True}
 
 
 @pytest.fixture
@@ -135,8 +140,11 @@ print(int(os.read(read, 99)), flush=True)
 def test_a_living_process_is_ended_with_its_children(tmp_path: Path, token: str) -> None:
     process, pids = started(CHILD % "" + "time.sleep(600)", token, tmp_path)
 
+    began = time.monotonic()
     names = ended(process, token)
 
+    # It waits for their end, and no longer.
+    assert time.monotonic() - began < 5
     assert process.returncode is not None
     assert [name.partition("(")[2] for name in names] == [f"{pids[0]})"]
     assert alive(pids) == []
@@ -285,13 +293,17 @@ def test_a_process_that_takes_no_signal_is_ended(tmp_path: Path, token: str) -> 
     assert process.returncode == -signal.SIGKILL
 
 
-def test_a_process_of_another_host_is_left_alone(tmp_path: Path, token: str) -> None:
+@pytest.mark.parametrize("code", ["", "time.sleep(600)"], ids=["ended", "living"])
+def test_a_process_of_another_host_is_left_alone(tmp_path: Path, token: str, code: str) -> None:
     other_token = secrets.token_hex(16)
     other, _ = started(
         "import os, time; print(os.getpid(), flush=True); time.sleep(600)", other_token, tmp_path
     )
-    process, _ = started("import os; print(os.getpid(), flush=True)", token, tmp_path)
-    process.wait(10)
+    process, _ = started(
+        f"import os, time; print(os.getpid(), flush=True); {code}", token, tmp_path
+    )
+    if not code:
+        process.wait(10)
 
     assert ended(process, token) == []
     assert other.poll() is None

@@ -439,6 +439,20 @@ def test_a_host_that_has_said_all_and_never_ends_is_a_hang(run: Runner) -> None:
     assert how(run(f"{work} os.close(1); time.sleep(60)", limit=0.3)) == "hang"
 
 
+@posix
+def test_a_host_is_asked_where_it_stands_when_it_hangs_and_only_then(
+    run: Runner, tmp_path: Path
+) -> None:
+    asked = tmp_path / "asked"
+    listen = f"signal.signal(signal.SIGUSR1, lambda *_: Path({str(asked)!r}).touch());"
+    begin = f"{listen} job(); ready(); say('started', scenario='copy/a');"
+
+    assert how(run(f"{begin} os.write(1, b'garbage\\n'); time.sleep(60)")) == "channel"
+    assert not asked.exists()
+    assert how(run(f"{begin} time.sleep(60)", limit=0.5, setup_limit=20.0)) == "hang"
+    assert asked.exists()
+
+
 def test_a_child_that_holds_the_channel_open_does_not_hold_the_run(run: Runner) -> None:
     began = time.monotonic()
     seen = run(
