@@ -70,6 +70,8 @@ def audit_text(audit: Audit, results: Results) -> str:
         for where in _places(trouble, results):
             lines += _wrapped(where, "    where   ")
         example = trouble.cells[0]
+        if example.detail:
+            lines += _wrapped(f"such as: {one_line(example.detail)}", "    what    ")
         log = shown_log(example)
         if log is not None:
             lines.append(f"    log     {visible(log)}")
@@ -133,6 +135,8 @@ def _parts(audit: Audit, results: Results) -> Iterator[str]:
         title = f"#### {plain(one_line(trouble.title, 200))}, {count(len(trouble.cells), 'cell')}"
         lines = [title, ""]
         lines += [f"- **where** {code(where)}" for where in _places(trouble, results)]
+        if trouble.cells[0].detail:
+            lines.append(f"- **such as** {code(one_line(trouble.cells[0].detail))}")
         if trouble.cells[0].repeat:
             lines += ["- **repeat** with", "", fence(visible(trouble.cells[0].repeat), "sh")]
         yield "\n".join(lines)

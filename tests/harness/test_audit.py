@@ -267,13 +267,17 @@ def test_the_text_says_what_a_standing_means_and_what_would_mend_it() -> None:
 def test_the_text_says_where_it_broke_and_how_to_repeat_it() -> None:
     runs = [audited("serialized", CRASH, PASS, core=core) for core in ("1.24.4", "1.25.0")]
     results = together(*runs)
-    cells = [one.model_copy(update={"repeat": f"again {one.id}"}) for one in results.cells]
+    cells = [
+        one.model_copy(update={"repeat": f"again {one.id}", "detail": f"what {one.core} said"})
+        for one in results.cells
+    ]
     results = results.model_copy(update={"cells": cells})
     lines = audit_text(audit_of(results), results).splitlines()
 
     start = lines.index("died: SIGSEGV in Run, 2 cells")
-    assert lines[start + 1 : start + 3] == [
+    assert lines[start + 1 : start + 4] == [
         "    where   all 2 cores: concurrency/a",
+        "    what    such as: what 1.24.4 said",
         "    repeat  again 1.24.4/concurrent/concurrency/a#1",
     ]
 
