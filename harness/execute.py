@@ -34,7 +34,16 @@ from harness.errors import RunFolderError
 from harness.files import open_regular
 from harness.guardian import guarded
 from harness.host_process import HostJob, HostRun, HostTask, run_host
-from harness.outcome import AskedFor, Finding, classify, is_failure, needs_repeat, settled
+from harness.outcome import (
+    NO_DEVICE,
+    AskedFor,
+    Finding,
+    classify,
+    is_failure,
+    needs_repeat,
+    settled,
+    shows_a_device,
+)
 from harness.plan import Cell, CorePlan
 from harness.remaining import Remaining, failed_in_setup, remaining
 from harness.results import Death, HostIdentity, MappedFile, Observation, ScenarioReport
@@ -259,11 +268,16 @@ class _Seen:
     findings: Mapping[str, Finding]
     clean: bool
     setup_failed: bool
+    device_seen: bool = False
+    """Whether it or a host before it showed that the machine has a device."""
 
     def suspicious(self, cell: Cell) -> bool:
         """Whether the cell must be seen again, in a host of its own."""
         finding = self.findings.get(cell.id)
-        return finding is None or needs_repeat(finding) or finding.shared
+        if finding is None or needs_repeat(finding) or finding.shared:
+            return True
+        # A device that was there and is gone may be the doing of another scenario.
+        return self.device_seen and finding.reason == NO_DEVICE
 
 
 @dataclass(frozen=True)
@@ -295,6 +309,9 @@ class _Drive:
         for one in settled([one for one in before if one.cell in mine]):
             finding = classify(one, self._asked, setting.rejections)
             self._before[one.cell].append((one, finding))
+        self._device_seen = any(
+            shows_a_device(*one) for tried in self._before.values() for one in tried
+        )
         self.cells = tuple(cell for cell in plan.cells if self.remaining(cell) != "nothing")
         """Of which something is still to be tried."""
         self._attempts = {
@@ -304,7 +321,7 @@ class _Drive:
         self._failed_before = {
             cell
             for cell, tried in self._before.items()
-            if any(is_failure(finding) for _, finding in tried)
+            if any(_went_wrong(finding) for _, finding in tried)
         }
         self._finished: set[str] = set()
         self._last: dict[str, Finding] = {}
@@ -317,7 +334,11 @@ class _Drive:
 
     def remaining(self, cell: Cell) -> Remaining:
         """What is still to be tried of a cell by what was recorded of it before."""
-        return remaining(self._before[cell.id], once=self._setting.once_alone)
+        return remaining(
+            self._before[cell.id],
+            once=self._setting.once_alone,
+            device_seen=self._device_seen,
+        )
 
     def failed_in_setup(self, cell: Cell) -> bool:
         """Whether the last host before this drive could not be set up for a cell."""
@@ -365,14 +386,16 @@ class _Drive:
             self._attempts[cell.id] += 1
             self._setting.record(observation)
             finding = classify(observation, self._asked, self._setting.rejections)
-            if is_failure(self._last.get(cell.id, finding)):
+            if _went_wrong(self._last.get(cell.id, finding)):
                 self._failed_before.add(cell.id)
             findings[cell.id] = self._last[cell.id] = finding
+            self._device_seen |= shows_a_device(observation, finding)
         shutil.rmtree(job.scratch, ignore_errors=True)
         return _Seen(
             findings,
             clean=run.end is not None and run.end.clean,
             setup_failed=_setup_failed(run),
+            device_seen=self._device_seen,
         )
 
     def _record_early(
@@ -533,6 +556,11 @@ class _Drive:
             started=lasted.started,
             duration_s=report.duration_s if report else lasted.seconds,
         )
+
+
+def _went_wrong(finding: Finding) -> bool:
+    """Whether a pass after it makes a cell flaky; where it passes, there was a device."""
+    return is_failure(finding) or finding.reason == NO_DEVICE
 
 
 def _setup_failed(run: HostRun) -> bool:

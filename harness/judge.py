@@ -24,6 +24,7 @@ from harness.outcome import (
     is_failure,
     needs_repeat,
     settled,
+    shows_a_device,
 )
 from harness.plan import Cell
 from harness.results import (
@@ -99,8 +100,8 @@ def judge(case: Case, matrix: Matrix, repeat: Callable[[Cell], str]) -> Results:
     no_device = _no_device(case, matrix)
     attempts = _attempts(case, matrix, versions, no_device)
     explained = _explained_hosts(attempts)
-    some_core_had_a_device = any(
-        attempt.observation.report is not None and attempt.finding.reason != NO_DEVICE
+    somewhere_was_a_device = any(
+        shows_a_device(attempt.observation, attempt.finding)
         for tried in attempts.values()
         for attempt in tried
     )
@@ -111,7 +112,7 @@ def judge(case: Case, matrix: Matrix, repeat: Callable[[Cell], str]) -> Results:
         expected = expected_of(cell, versions[cell.core], applying, named=case.plugin.described)
         used.update(expected.sources)
         tried = [_with_device_hint(a, no_device.hint) for a in attempts.get(cell.id, [])]
-        if some_core_had_a_device:
+        if somewhere_was_a_device:
             tried = [_blame_plugin_for_no_device(attempt) for attempt in tried]
         result = _judged(cell, tried, expected, explained, repeat(cell))
         if (cell.mode, declared[cell.core]) == ("concurrent", "serialized"):
@@ -234,6 +235,10 @@ def _judged(
         report = None
     else:
         finding, report = told[-1].finding, told[-1].observation.report
+    lack = report.unsupported if report and finding.outcome == "unsupported" else None
+    if lack is not None and lack.of_core and expected.outcome_source is None:
+        # No plugin can have what its core lacks.
+        expected = replace(expected, outcomes=(*expected.outcomes, "unsupported"))
     failures = [
         attempt.finding
         for attempt in told[:-1]
@@ -342,8 +347,8 @@ def _hint(finding: Finding, verdict: Verdict, expected: Expected) -> str:
         return "Take the outdated expectation out of matrix.yaml, or narrow its core specifier."
     if verdict == "flaky":
         return (
-            "The same cell failed and passed. Find the race, or list both outcomes in an "
-            "expectation that says why."
+            "The same cell failed and passed. Find the race, or what scenarios before it in the "
+            "same host left behind. Or list both outcomes in an expectation that says why."
         )
     if finding.outcome == "unsupported" and verdict == "unexpected":
         return (
@@ -398,7 +403,7 @@ def _contains(specifier: str, version: str) -> bool:
 
 
 def _blame_plugin_for_no_device(attempt: _Attempt) -> _Attempt:
-    """On another core the plugin did offer a device here, so the machine is not to blame."""
+    """Elsewhere in the run the plugin did have a device here, so the machine has one."""
     if attempt.finding.reason != NO_DEVICE:
         return attempt
     return replace(
@@ -406,7 +411,9 @@ def _blame_plugin_for_no_device(attempt: _Attempt) -> _Attempt:
         finding=Finding(
             "failed",
             NO_DEVICE,
-            "the plugin offered no EP device with this core, and did with another in this run",
+            f"{attempt.finding.detail}; elsewhere in this run it had one",
+            "The log may tell why it was not there this time. Devices that are made anew many "
+            "times in one process may have used up something of the driver's.",
         ),
     )
 

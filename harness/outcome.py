@@ -39,6 +39,7 @@ __all__ = [
     "is_failure",
     "needs_repeat",
     "settled",
+    "shows_a_device",
 ]
 
 NO_DEVICE = "no-ep-device"
@@ -205,6 +206,15 @@ def needs_repeat(finding: Finding) -> bool:
     Lanes that did not meet may meet in a second try, on a machine that is less busy then.
     """
     return is_failure(finding) or finding.reason == "no-overlap"
+
+
+def shows_a_device(observation: Observation, finding: Finding) -> bool:
+    """Whether an attempt is proof that the plugin has a device on this machine."""
+    return (
+        observation.report is not None
+        and finding.outcome in ("passed", "failed")
+        and finding.reason != NO_DEVICE
+    )
 
 
 def settled(observations: Sequence[Observation]) -> list[Observation]:

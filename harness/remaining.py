@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from harness.outcome import CUT_OFF, Finding, needs_repeat
+from harness.outcome import CUT_OFF, NO_DEVICE, Finding, needs_repeat
 from harness.results import Observation
 
 __all__ = ["Remaining", "failed_in_setup", "remaining"]
@@ -18,13 +18,19 @@ __all__ = ["Remaining", "failed_in_setup", "remaining"]
 Remaining = Literal["nothing", "alone", "together"]
 
 
-def remaining(attempts: Sequence[tuple[Observation, Finding]], *, once: bool = False) -> Remaining:
+def remaining(
+    attempts: Sequence[tuple[Observation, Finding]],
+    *,
+    once: bool = False,
+    device_seen: bool = False,
+) -> Remaining:
     """What is still to be done with a cell.
 
     Args:
         attempts: what was seen of the cell in the order of its attempts, each with what it
             amounts to by itself; no early observations that a later one replaces.
         once: whether each cell is tried once and what is seen is believed.
+        device_seen: whether another cell of the core showed that the machine has a device.
 
     Returns:
         `nothing` if the engine would not try it again; `alone` if a host of its own must show
@@ -40,6 +46,8 @@ def remaining(attempts: Sequence[tuple[Observation, Finding]], *, once: bool = F
     if seen.alone and any(needs_repeat(one) for _, one in before):
         return "nothing"
     if needs_repeat(finding) and not failed_in_setup(seen):
+        return "alone"
+    if finding.reason == NO_DEVICE and device_seen and not seen.alone:
         return "alone"
     if needs_repeat(finding):
         # Nothing ran, and it was the same for all cells of the host: so is the next try.

@@ -105,6 +105,7 @@ class Unsupported(_Value):
 
     asked: str
     answered: str
+    of_core: bool = Field(default=False, description="The core lacks it, whatever the plugin.")
 
 
 class ScenarioReport(_Value):

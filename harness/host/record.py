@@ -23,12 +23,19 @@ _LONGEST_MESSAGE = 4_000
 
 
 class UnsupportedError(Exception):
-    """The plugin or the core lacks what a scenario needs."""
+    """The plugin or the core lacks what a scenario needs.
 
-    def __init__(self, asked: str, answered: str) -> None:
+    Args:
+        asked: what the scenario needs.
+        answered: why it cannot be had.
+        of_core: whether it is the core that lacks it, whatever the plugin.
+    """
+
+    def __init__(self, asked: str, answered: str, *, of_core: bool = False) -> None:
         super().__init__(f"{asked}: {answered}")
         self.asked = asked
         self.answered = answered
+        self.of_core = of_core
 
 
 @dataclass
@@ -195,15 +202,16 @@ def run_scenario(host: Recording, function: Any) -> dict[str, Any]:
         The fields of `harness.results.ScenarioReport` but its name, its time and its plan.
     """
     error: dict[str, Any] | None = None
-    unsupported: dict[str, str] | None = None
+    unsupported: dict[str, Any] | None = None
     try:
         function(host)
     except UnsupportedError as lack:
-        unsupported = {"asked": lack.asked, "answered": lack.answered}
+        unsupported = {"asked": lack.asked, "answered": lack.answered, "of_core": lack.of_core}
     except MissingApiLevelError as lack:
         unsupported = {
             "asked": f"{lack.function}, of ORT API level {lack.level}",
             "answered": f"core {lack.core_version} does not offer that level",
+            "of_core": True,
         }
     except NativeCallError as failure:
         error = native_error(failure, host.record.iteration)

@@ -343,7 +343,8 @@ def _function(job: dict[str, Any], scenario: Scenario) -> Callable[[Any], None]:
         return scenario.function
 
     def lacking(_host: Any) -> None:
-        raise UnsupportedError("the Python package of this core", job["python_lack"])
+        asked = "the Python package of this core"
+        raise UnsupportedError(asked, job["python_lack"], of_core=True)
 
     return lacking
 

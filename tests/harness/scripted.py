@@ -106,6 +106,8 @@ class Bench:
     seen: list[Observation] = field(default_factory=list)
     told: list[tuple[str, str]] = field(default_factory=list)
     """What progress was told of scenarios: `started`, or the outcome with which they finished."""
+    no_device: Sequence[str] = ()
+    """Messages by which the plugin says that it has no device."""
     left: list[str] = field(default_factory=list)
     """What the engine had said was to be tried."""
 
@@ -129,6 +131,7 @@ class Bench:
 
         Where it goes on, what was recorded before counts, and is told first.
         """
+        self.no_device = entry.no_device.messages if entry and entry.no_device else ()
         plugin = Plugin(
             name="plugin",
             version=None,
@@ -215,7 +218,7 @@ class Bench:
         lines = []
         for one in settled(self.seen):
             core = one.cell.partition("/")[0]
-            finding = classify(one, AskedFor(core, PLUGIN_SHA256), _REJECTIONS)
+            finding = classify(one, AskedFor(core, PLUGIN_SHA256, self.no_device), _REJECTIONS)
             host = one.host.partition("-serialized-")[2] or "none"
             alone = " alone" if one.alone else ""
             name = one.cell.rpartition("/")[2]

@@ -578,9 +578,47 @@ def test_a_plugin_without_a_device_on_one_core_alone_is_a_failure_there() -> Non
         ("passed", "ok", "expected"),
     ]
     assert results.cells[0].detail == (
-        "the plugin offered no EP device with this core, and did with another in this run"
+        "the plugin registered, and offered no EP device that fits on this machine; "
+        "elsewhere in this run it had one"
     )
+    assert "log" in results.cells[0].hint
     assert results.summary.exit_code == 1
+
+
+def test_a_device_that_is_back_in_a_fresh_host_makes_a_cell_flaky() -> None:
+    seen = [observation(**NO_DEVICE), again()]
+
+    assert told(only(seen)) == ("passed", "ok", "flaky")
+
+
+def test_what_a_scenario_did_not_come_to_try_is_no_proof_of_a_device() -> None:
+    cells = [cell(scenario="copy/a"), cell(scenario="copy/b")]
+    lacks = report("copy/b", unsupported=Unsupported(asked="a", answered="b"))
+    seen = [observation(cells[0].id, **NO_DEVICE), observation(cells[1].id, report=lacks)]
+
+    assert [told(one) for one in judged(cells, seen).cells] == [
+        ("infra-error", "no-ep-device", "unexpected"),
+        ("unsupported", "unsupported", "unexpected"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("of_core", "expectation", "verdict"),
+    [
+        (True, None, "expected"),
+        (False, None, "unexpected"),
+        (True, {"outcome": "passed"}, "unexpected"),
+        (True, {"capture": {"kernel_runs": 1}}, "expected"),
+    ],
+)
+def test_no_plugin_is_expected_to_have_what_its_core_lacks(
+    of_core: bool, expectation: dict[str, Any] | None, verdict: str
+) -> None:
+    lack = report(unsupported=Unsupported(asked="a", answered="b", of_core=of_core))
+    expectations = [] if expectation is None else [expectation]
+    one = only([observation(report=lack)], *expectations)
+
+    assert told(one) == ("unsupported", "unsupported", verdict)
 
 
 def test_a_message_that_says_so_is_a_lack_of_the_machine_like_no_device() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.config import PluginEntry
 from harness.errors import RunFolderError
 from harness.results import Observation
 from tests.harness.scripted import Bench, Host
@@ -225,6 +226,54 @@ def test_each_kind_of_host_is_tried_by_itself(bench: Bench) -> None:
         "b2 in 5 alone: passed ok",
     ]
     assert bench.ends == {"a": "passed", "b": "flaky", "c": "flaky"}
+
+
+GONE = (
+    "passed(iterations_passed=0, error=dict(kind='native', function='CreateSession', code='FAIL',"
+    "message='no adapter', iteration=0))"
+)
+_SAYS_SO = PluginEntry.model_validate(
+    {"path": "p.so", "no_device": {"messages": ["no adapter"], "hint": "Get one."}}
+)
+
+
+def test_a_device_that_was_there_and_is_gone_is_looked_for_again_alone(bench: Bench) -> None:
+    # What came before in the same host may have used something up.
+    assert bench.run({B: GONE, C: GONE}, {}, {C: GONE}, entry=_SAYS_SO) == [
+        "a1 in 1: passed ok",
+        "b1 in 1: infra-error no-ep-device",
+        "c1 in 1: infra-error no-ep-device",
+        "b2 in 2 alone: passed ok",
+        "c2 in 3 alone: infra-error no-ep-device",
+    ]
+    assert bench.ends == {"a": "passed", "b": "flaky", "c": "infra-error"}
+
+
+def test_a_device_that_was_never_there_is_not_looked_for_again(bench: Bench) -> None:
+    assert bench.run({A: GONE, B: GONE}, scenarios=[A, B], entry=_SAYS_SO) == [
+        "a1 in 1: infra-error no-ep-device",
+        "b1 in 1: infra-error no-ep-device",
+    ]
+
+
+def test_a_device_that_hosts_before_had_counts(bench: Bench) -> None:
+    assert bench.run({}, {B: GONE}, scenarios=[A, B], bare=[B], entry=_SAYS_SO) == [
+        "a1 in 1 alone: passed ok",
+        "b1 in 2 alone: infra-error no-ep-device",
+        "b2 in 3 alone: passed ok",
+    ]
+
+
+def test_a_run_that_goes_on_looks_again_for_a_device_that_was_there(bench: Bench) -> None:
+    tried = bench.run({B: GONE}, scenarios=[A, B], entry=_SAYS_SO)[:2]
+    del bench.seen[2:]
+    bench.told.clear()
+
+    assert bench.run(scenarios=[A, B], entry=_SAYS_SO, goes_on=True) == [
+        *tried,
+        "b2 in 1 alone: passed ok",
+    ]
+    assert bench.ends == {"b": "flaky"}
 
 
 def test_a_cell_that_shares_no_host_comes_after_those_that_do(bench: Bench) -> None:
