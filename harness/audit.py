@@ -150,15 +150,14 @@ def _is_version(text: str) -> bool:
 
 
 def _core(core: CoreResult, cells: Sequence[CellResult]) -> CoreAudit:
+    # Repetitions of the two modes are no pairs: what breaks now and then breaks in either.
     broken_anyway = {
-        (cell.scenario, cell.repetition)
+        cell.scenario
         for cell in cells
         if cell.mode == "serialized" and cell.outcome not in ("passed", *_SAYS_NOTHING)
     }
     untried = {
-        (cell.scenario, cell.repetition)
-        for cell in cells
-        if cell.mode == "serialized" and _was_not_tried(cell)
+        cell.scenario for cell in cells if cell.mode == "serialized" and _was_not_tried(cell)
     }
     tried = [cell for cell in cells if cell.mode == "concurrent"]
     unheard = {cell.id: why for cell in tried if (why := _silence(cell, broken_anyway, untried))}
@@ -211,23 +210,23 @@ def _was_not_tried(cell: CellResult) -> bool:
 
 def _silence(
     cell: CellResult,
-    broken_anyway: Container[tuple[str, int]],
-    untried: Container[tuple[str, int]],
+    broken_anyway: Container[str],
+    untried: Container[str],
 ) -> tuple[str, str] | None:
     """Why a cell says nothing of concurrent driving; none if it does.
 
     Args:
         cell: one that was driven concurrently.
-        broken_anyway: scenarios and repetitions that broke when they were driven serialized.
-        untried: those that were not tried serialized.
+        broken_anyway: scenarios that broke when they were driven serialized, be it once.
+        untried: those that were not tried serialized as often as they should have been.
     """
     if cell.outcome in _SAYS_NOTHING:
         return cell.outcome, cell.reason
     if cell.outcome == "passed":
         return ("passed", "in one thread") if cell.overlap is None else None
-    if (cell.scenario, cell.repetition) in broken_anyway:
+    if cell.scenario in broken_anyway:
         return "broken", "serialized as well"
-    if (cell.scenario, cell.repetition) in untried:
+    if cell.scenario in untried:
         return "broken", "but not tried serialized"
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -22,7 +23,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise OSError(f"{path} is not a regular file")
+    raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def existing_path(text: str) -> Path | None:

@@ -23,6 +23,7 @@ _ROUND_S = 0.1
 # A host that was being started when the engine died appears in this time.
 _QUIET_ROUNDS = 10
 _LONGEST_S = 30.0
+_SECONDS_TO_END = 5.0
 
 
 @contextlib.contextmanager
@@ -54,7 +55,12 @@ def guarded(mark: str) -> Iterator[None]:
             guardian.stdin.flush()
         with contextlib.suppress(OSError):
             guardian.stdin.close()
-        guardian.wait()
+        try:
+            guardian.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            # Somebody stopped it; it has nothing left to do.
+            guardian.kill()
+            guardian.wait()
 
 
 def _guard(mark: str) -> None:

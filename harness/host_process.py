@@ -34,6 +34,8 @@ _POLL_S = 0.25
 _STREAM_END_S = 1.0
 _STOPPED_S = 1.0
 _LONGEST_LINE = 4_000_000
+# None that programs are known to end with.
+_FAREWELLS = range(80, 120)
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class HostEnd:
 
     @property
     def clean(self) -> bool:
-        """Whether it tore down, said so and ended with status 0."""
+        """Whether it tore down, said so and ended with the status that it was told to end with."""
         return self.how == "clean"
 
 
@@ -144,6 +146,16 @@ class HostRun:
     infra: str | None = None
 
 
+@dataclass(frozen=True)
+class _Secret:
+    """What a host is told of by its job alone, so that nothing else in it can speak for it."""
+
+    token: str
+    """Stands in each of its messages."""
+    farewell: int
+    """The status that it ends with: an exit handler that ends the process would say 0."""
+
+
 def run_host(
     job: HostJob,
     *,
@@ -159,14 +171,15 @@ def run_host(
         on_report: is given the report of one that has ended, while the host goes on.
         stop: when set, the host is ended at once.
     """
-    token = job.mark + secrets.token_hex(16)
+    secret = _Secret(job.mark + secrets.token_hex(16), secrets.choice(_FAREWELLS))
     run = HostRun()
     blackbox = job.scratch / "blackbox"
     try:
         job.log.parent.mkdir(parents=True, exist_ok=True)
         job.log.touch()
         job.scratch.mkdir(parents=True, exist_ok=True)
-        process = start(_LAUNCH, {**job.environment, TOKEN_VARIABLE: token}, job.log, job.scratch)
+        environment = {**job.environment, TOKEN_VARIABLE: secret.token}
+        process = start(_LAUNCH, environment, job.log, job.scratch)
     except OSError as error:
         run.infra = f"the host process could not be started: {error}"
         return run
@@ -174,13 +187,13 @@ def run_host(
     reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
     reader.start()
     try:
-        how, name = _converse(process, job, token, blackbox, lines, run, on_start, on_report, stop)
+        how, name = _converse(process, job, secret, blackbox, lines, run, on_start, on_report, stop)
         if how == "hang":
             # It is given up already; whatever asking does to it, it cannot change that.
             ask_for_stacks(process)
     finally:
         # Whatever happened, nothing of this host outlives this call.
-        left = end_tree(process, token)
+        left = end_tree(process, secret.token)
         reader.join(_STREAM_END_S)
         for stream in (process.stdin, process.stdout):
             if stream is not None:
@@ -201,7 +214,7 @@ def _last_seen(run: HostRun, box: LastSeen) -> LastSeen:
 def _converse(
     process: subprocess.Popen[bytes],
     job: HostJob,
-    token: str,
+    secret: _Secret,
     blackbox: Path,
     lines: queue.SimpleQueue[bytes | None],
     run: HostRun,
@@ -213,7 +226,7 @@ def _converse(
     assert process.stdin is not None  # noqa: S101 - it was started with a pipe
     # A host that does not read must not keep us from seeing that.
     threading.Thread(
-        target=_give, args=(process.stdin, _job_line(job, token, blackbox)), daemon=True
+        target=_give, args=(process.stdin, _job_line(job, secret, blackbox)), daemon=True
     ).start()
     planned = {task.scenario: task for task in job.tasks}
     limit = job.setup_timeout_s
@@ -235,7 +248,7 @@ def _converse(
             continue
         if line is None:
             break
-        message = _message(line, token, number)
+        message = _message(line, secret.token, number)
         if message is None:
             return "channel", f"a message that is not the host's: {line[:80]!r}"
         number += 1
@@ -252,7 +265,7 @@ def _converse(
             limit = job.setup_timeout_s
             on_report(next(reversed(run.reports.values())))
         deadline = time.monotonic() + limit
-    return _ended(process, run, deadline, limit, stop)
+    return _ended(process, run, secret.farewell, deadline, limit, stop)
 
 
 def _give(stream: IO[bytes], line: bytes) -> None:
@@ -290,6 +303,7 @@ def _next_line(
 def _ended(
     process: subprocess.Popen[bytes],
     run: HostRun,
+    farewell: int,
     deadline: float,
     limit: float,
     stop: threading.Event | None,
@@ -315,7 +329,7 @@ def _ended(
     name, killed = exit_name(returncode)
     if killed:
         return "signal", name
-    return ("clean" if returncode == 0 and said_all else "exit"), name
+    return ("clean" if returncode == farewell and said_all else "exit"), name
 
 
 def _take(message: dict[str, Any], run: HostRun, planned: Mapping[str, HostTask]) -> str:
@@ -367,9 +381,10 @@ def _message(line: bytes, token: str, number: int) -> dict[str, Any] | None:
     return message if message.pop("number", None) == number and "event" in message else None
 
 
-def _job_line(job: HostJob, token: str, blackbox: Path) -> bytes:
+def _job_line(job: HostJob, secret: _Secret, blackbox: Path) -> bytes:
     fields = {
-        "token": token,
+        "token": secret.token,
+        "farewell": secret.farewell,
         "log": str(job.log),
         "blackbox": str(blackbox),
         "setup_timeout_s": job.setup_timeout_s,

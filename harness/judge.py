@@ -217,6 +217,11 @@ def _explained_hosts(attempts: Mapping[str, Sequence[_Attempt]]) -> frozenset[st
     return frozenset(hosts)
 
 
+def _is_explained(attempt: _Attempt, explained: frozenset[str]) -> bool:
+    """Whether trouble of a shared host is known to be the doing of another cell."""
+    return attempt.finding.shared and attempt.observation.host in explained
+
+
 def _judged(
     cell: Cell,
     tried: Sequence[_Attempt],
@@ -227,8 +232,13 @@ def _judged(
     told = list(tried)
     while told and told[-1].finding.outcome == "not-run":
         told.pop()
-    # What was seen stays seen, though it could not be seen again.
-    cut_off = len(told) < len(tried) and bool(told) and needs_repeat(told[-1].finding)
+    # What was seen stays seen, though it could not be seen again, unless it was another cell's.
+    cut_off = (
+        len(told) < len(tried)
+        and bool(told)
+        and needs_repeat(told[-1].finding)
+        and not _is_explained(told[-1], explained)
+    )
     told = told if cut_off else list(tried)
     if not told:
         finding = Finding("not-run", "interrupted", "nothing was recorded of it")
@@ -242,8 +252,7 @@ def _judged(
     failures = [
         attempt.finding
         for attempt in told[:-1]
-        if is_failure(attempt.finding)
-        and not (attempt.finding.shared and attempt.observation.host in explained)
+        if is_failure(attempt.finding) and not _is_explained(attempt, explained)
     ]
     flaky = finding.outcome in _GOOD_ENDS and bool(failures)
     capture = report.capture if report else None

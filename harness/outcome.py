@@ -27,11 +27,12 @@ from pathlib import PurePath
 from packaging.version import InvalidVersion, Version
 
 from harness.config import Outcome, Rejection
-from harness.results import NativeError, Observation, ScenarioReport
+from harness.results import NativeError, Observation, ScenarioReport, Unsupported
 
 __all__ = [
     "CUT_OFF",
     "NO_DEVICE",
+    "NO_OVERLAP",
     "REASONS",
     "AskedFor",
     "Finding",
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 NO_DEVICE = "no-ep-device"
+NO_OVERLAP = "no-overlap"
 REASONS = frozenset(
     {
         "at-exit",
@@ -205,7 +207,7 @@ def needs_repeat(finding: Finding) -> bool:
 
     Lanes that did not meet may meet in a second try, on a machine that is less busy then.
     """
-    return is_failure(finding) or finding.reason == "no-overlap"
+    return is_failure(finding) or finding.reason == NO_OVERLAP
 
 
 def shows_a_device(observation: Observation, finding: Finding) -> bool:
@@ -392,13 +394,12 @@ def _report(
         said = _SAID if first is not None and not first.expected else ""
         return Finding("failed", "wrong-result", _wrong_result(report), said)
     if report.unsupported is not None:
-        return Finding(
-            "unsupported",
-            "unsupported",
-            f"asked for {report.unsupported.asked}; {report.unsupported.answered}",
-        )
+        return _lack(observation, report, report.unsupported)
     if report.error is not None:
-        return _scenario_error(report.error, asked, rejections)
+        finding = _scenario_error(report, report.error, asked, rejections)
+        # Who refuses leaves all as it was.
+        spoilt = _spoilt(observation, report) if finding.outcome == "rejected" else None
+        return spoilt or finding
     misplaced = [p for p in report.placement if p.got != p.expected]
     if misplaced:
         return Finding(
@@ -414,6 +415,19 @@ def _report(
     return _completeness(observation, report)
 
 
+def _lack(observation: Observation, report: ScenarioReport, lack: Unsupported) -> Finding:
+    """What is lacking, unless it was there in earlier iterations, or asking for it did harm."""
+    told = f"asked for {lack.asked}; {lack.answered}"
+    if report.iterations_passed:
+        return Finding(
+            "failed",
+            "incomplete",
+            f"{told}; before that {report.iterations_passed} iterations had it and passed",
+            "What a plugin has once it must go on having.",
+        )
+    return _spoilt(observation, report) or Finding("unsupported", "unsupported", told)
+
+
 def _completeness(observation: Observation, report: ScenarioReport) -> Finding:
     """Nothing was wrong in what it did; did it do everything, and end well?"""
     if report.checks <= 0 or not report.placement:
@@ -424,6 +438,29 @@ def _completeness(observation: Observation, report: ScenarioReport) -> Finding:
             "incomplete",
             f"{report.iterations_passed} of {report.iterations_planned} iterations passed",
         )
+    spoilt = _spoilt(observation, report)
+    if spoilt is not None:
+        return spoilt
+    overlap = report.overlap
+    if overlap is not None and not overlap.free and overlap.overlapped:
+        return Finding(
+            "infra-error",
+            "harness-error",
+            f"{overlap.overlapped} of {overlap.calls} native calls began while another lane was "
+            "inside one, in serialized mode: the harness broke the contract of that mode",
+        )
+    if overlap is not None and overlap.free and not overlap.overlapped:
+        return Finding(
+            "not-run",
+            NO_OVERLAP,
+            f"the lanes made {overlap.calls} native calls, and none while another was inside one: "
+            "it was driven one call at a time, which proves nothing of concurrent mode",
+        )
+    return Finding("passed", "ok", f"{report.iterations_passed} iterations")
+
+
+def _spoilt(observation: Observation, report: ScenarioReport) -> Finding | None:
+    """What a scenario, or its host at the end, left otherwise than it was; none if nothing."""
     if report.state_changes:
         return Finding(
             "failed",
@@ -445,28 +482,14 @@ def _completeness(observation: Observation, report: ScenarioReport) -> Finding:
             f"processes outlived the host and were ended: {', '.join(observation.left_behind)}",
             shared=True,
         )
-    overlap = report.overlap
-    if overlap is not None and not overlap.free and overlap.overlapped:
-        return Finding(
-            "infra-error",
-            "harness-error",
-            f"{overlap.overlapped} of {overlap.calls} native calls began while another lane was "
-            "inside one, in serialized mode: the harness broke the contract of that mode",
-        )
-    if overlap is not None and overlap.free and not overlap.overlapped:
-        return Finding(
-            "not-run",
-            "no-overlap",
-            f"the lanes made {overlap.calls} native calls, and none while another was inside one: "
-            "it was driven one call at a time, which proves nothing of concurrent mode",
-        )
-    return Finding("passed", "ok", f"{report.iterations_passed} iterations")
+    return None
 
 
 def _scenario_error(
-    error: NativeError, asked: AskedFor, rejections: Sequence[Rejection]
+    report: ScenarioReport, error: NativeError, asked: AskedFor, rejections: Sequence[Rejection]
 ) -> Finding:
-    known = _known_refusal(error, asked, rejections)
+    # What worked before is neither refused nor lacking, whatever the message says.
+    known = None if report.iterations_passed else _known_refusal(error, asked, rejections)
     if known is not None:
         return known
     at = "" if error.iteration is None else f" in iteration {error.iteration}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import os
 import re
 import shutil
 import threading
@@ -25,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.artifacts.python_packages import PythonPackage
 from harness.errors import InputError, RunFolderError
+from harness.files import open_regular
 from harness.judge import Case
 from harness.plan import Cell, Selection
 from harness.report.atomic import clear_partial_reports
@@ -218,7 +220,7 @@ def recorder(folder: Path) -> Callable[[Observation], None]:
 
 
 def _remove_torn_line(path: Path) -> None:
-    with path.open("r+b") as file:
+    with os.fdopen(open_regular(path, os.O_RDWR), "r+b") as file:
         whole = file.read().rpartition(b"\n")
         file.truncate(len(whole[0]) + len(whole[1]))
 
@@ -233,8 +235,8 @@ def read_case(folder: Path) -> tuple[Case, RunRecord]:
         RunFolderError: it cannot be read, or comes from another version of the harness.
     """
     try:
-        record = RunRecord.model_validate_json((folder / _RECORD).read_bytes())
-        raw = (folder / _OBSERVATIONS).read_bytes()
+        record = RunRecord.model_validate_json(_content(folder / _RECORD))
+        raw = _content(folder / _OBSERVATIONS)
     except FileNotFoundError as error:
         raise InputError(
             f"{folder} is not a run folder: there is no {error.filename}.",
@@ -282,6 +284,12 @@ def _check(folder: Path, record: RunRecord, observations: Sequence[Observation])
         f"The run folder {folder} does not fit together: {wrong}.",
         "It was changed after the run. Run the matrix again.",
     )
+
+
+def _content(path: Path) -> bytes:
+    """What a file holds; a pipe in its place would be waited for."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        return file.read()
 
 
 def _fits(observation: Observation, cell: Cell) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,9 +16,10 @@ from harness.errors import ArtifactError
 if TYPE_CHECKING:
     import lief
 
-__all__ = ["Library", "inspect_library", "misfit", "not_a_library"]
+__all__ = ["Library", "holds_a_core", "inspect_library", "misfit", "not_a_library"]
 
-_ENTRY_POINTS = ("CreateEpFactories", "OrtGetApiBase", "ReleaseEpFactory")
+_CORE_ENTRY = "OrtGetApiBase"
+_ENTRY_POINTS = ("CreateEpFactories", _CORE_ENTRY, "ReleaseEpFactory")
 _SAMPLE = 6
 _MAGIC_BYTES = 4
 _SHOWN_BYTES = 40
@@ -124,6 +126,21 @@ def misfit(library: Library, target: Target) -> str | None:
         machines = " and ".join(library.machines)
         return f"it is built for {machines}, and this process runs on {target.machine}"
     return None
+
+
+def holds_a_core(path: Path) -> bool:
+    """Whether a file is a library that exports what a core does, whatever it is called.
+
+    Reads the file, and parses it where it names that function at all; False if it cannot be read.
+    """
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
+            if held.find(_CORE_ENTRY.encode()) < 0:
+                return False
+        found = _read(path)
+    except (OSError, ValueError):
+        return False
+    return found is not None and _CORE_ENTRY in found.entry_points
 
 
 def _shown(head: bytes) -> str:

@@ -5,6 +5,8 @@ It takes one job, a line of JSON, from its standard input, and is started by the
 
 from __future__ import annotations
 
+import sys
+
 from harness.host.channel import open_channel
 from harness.host.lean import lean_numpy
 
@@ -14,4 +16,4 @@ if __name__ == "__main__":
     with lean_numpy():
         from harness.host.work import work
 
-    work(channel)
+    sys.exit(work(channel))

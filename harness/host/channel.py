@@ -91,5 +91,9 @@ def _move(descriptor: int) -> int:
         os.set_inheritable(moved, False)  # noqa: FBT003 - the system's signature
         return moved
     import fcntl
+    import resource
 
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_REACH)
+    # As far up as the limit on descriptors lets it.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    least = _OUT_OF_REACH if most == resource.RLIM_INFINITY else min(_OUT_OF_REACH, most // 2)
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)

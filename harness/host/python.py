@@ -21,10 +21,17 @@ from harness.host.record import Recording, UnsupportedError
 from harness.native.api import NativeCallError
 from harness.native.tensors import Array
 
-__all__ = ["CPU", "NativeCallError", "PythonHost", "UnsupportedError"]
+__all__ = ["CPU", "NativeCallError", "PythonHost", "UnsupportedError", "is_of_package"]
 
 # A memory info does not tell in Python which of them its memory belongs to.
 _DEVICE_TYPES = ("gpu", "npu")
+
+
+def is_of_package(error: Exception) -> bool:
+    """Whether the package raised it: its own exceptions, and what it makes of all others."""
+    # Its own, one a status code, have no base in common but Exception.
+    own = type(error).__module__.startswith("onnxruntime")
+    return own or isinstance(error, RuntimeError | ValueError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +69,7 @@ class PythonHost(Recording):
         try:
             yield
         except Exception as error:
-            # Its own exceptions, one a status code, and what it makes of all others.
-            own = type(error).__module__.startswith("onnxruntime")
-            if own or isinstance(error, RuntimeError | ValueError):
+            if is_of_package(error):
                 raise NativeCallError(what, type(error).__name__, str(error)) from error
             raise
         finally:

@@ -1,20 +1,27 @@
 """The state of a process that a library must leave as it was: others depend on it.
 
 What is compared: the working directory, the mode that new files get, the locale, how floating
-point rounds and whether it flushes denormal numbers, and (on Linux) which signals are caught or
-ignored. What a library does to its own threads is not seen.
+point rounds and whether it flushes denormal numbers, what answers each signal, and which signals
+the main thread blocks (the last two not on Windows). What a library does to its own threads is not
+seen.
 """
 
 from __future__ import annotations
 
+import ctypes
 import locale
 import os
+import signal
+import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 __all__ = ["changes", "process_state"]
 
-_SIGNAL_SETS = {"SigIgn": "ignored signals", "SigCgt": "caught signals"}
+# Larger than struct sigaction of any system. What answers the signal is its first member.
+_SIGACTION_BYTES = 512
+_ANSWERS = {0: "the default", 1: "nothing"}
 
 
 def process_state() -> dict[str, str]:
@@ -63,9 +70,31 @@ def _floating_point() -> str:
 
 
 def _signals() -> dict[str, str]:
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-    except OSError:
+    if sys.platform == "win32":
         return {}
-    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-    return {name: fields[key].strip() for key, name in _SIGNAL_SETS.items() if key in fields}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return {
+        "blocked signals": ", ".join(sorted(map(_name, blocked))) or "none",
+        **{f"answer to {_name(number)}": _answer(number) for number in signal.valid_signals()},
+    }
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _answer(number: int) -> str:
+    """What answers a signal: not as Python remembers it, but as the system has it."""
+    action = ctypes.create_string_buffer(_SIGACTION_BYTES)
+    if _c_library().sigaction(number, None, action) != 0:
+        return "unknown"
+    function = int.from_bytes(action.raw[: ctypes.sizeof(ctypes.c_void_p)], sys.byteorder)
+    return _ANSWERS.get(function, f"the function at {function:#x}")
+
+
+@cache
+def _c_library() -> ctypes.CDLL:
+    return ctypes.CDLL(None)

@@ -23,7 +23,7 @@ from harness.host.channel import Channel, log_to
 from harness.host.host import Host, Options, Promises
 from harness.host.lanes import Lanes
 from harness.host.mapped import mapped_files
-from harness.host.python import PythonHost
+from harness.host.python import PythonHost, is_of_package
 from harness.host.record import Recording, UnsupportedError, native_error, run_scenario
 from harness.host.scenario import Scenario, find_scenarios, task_scenario
 from harness.host.state import changes, process_state
@@ -75,9 +75,14 @@ class _After(Enum):
     EXIT = "ends with everything alive"
 
 
-def work(channel: Channel) -> None:
-    """Do one job. Ends the process through the interpreter, so that exit handlers run."""
+def work(channel: Channel) -> int:
+    """Do one job; returns the status to end with, through the interpreter, with its handlers."""
     job = channel.receive_job()
+    _work(job, channel)
+    return int(job["farewell"])
+
+
+def _work(job: dict[str, Any], channel: Channel) -> None:
     log_to(Path(job["log"]))
     _keep_no_core_dumps()
     faulthandler.enable()
@@ -103,7 +108,7 @@ def work(channel: Channel) -> None:
     failures: list[str] = []
     if job["kind"] == "bare":
         # It was registered to see which devices it offers; now that is the scenarios' work.
-        failures += plugin_scope.close()
+        failures += _closed(plugin_scope)
     after = _After.NEXT
     for task in job["tasks"]:
         after = _run_task(
@@ -116,11 +121,21 @@ def work(channel: Channel) -> None:
     mapped = list(dict.fromkeys([*loaded.mapped, *mapped_files()]))
     box.at("teardown")
     if after is not _After.EXIT:
-        failures += plugin_scope.close()
+        failures += _closed(plugin_scope)
         failures += core_scope.close()
     digest = _sha256(job["plugin"])
     channel.send("torn-down", failures=failures, mapped=mapped, plugin_sha256_after=digest)
     box.at("exit")
+
+
+def _closed(plugin_scope: Scope) -> list[str]:
+    """Unregister the plugin and release the environment; returns what went wrong with that."""
+    before = process_state()
+    failures = plugin_scope.close()
+    return failures + [
+        f"unregistered, it left the process otherwise: {change}"
+        for change in changes(before, process_state())
+    ]
 
 
 def _set_up(
@@ -187,7 +202,9 @@ def _set_up_python(
     lanes.enter("register_execution_provider_library")
     try:
         ort.register_execution_provider_library(name, job["plugin"])
-    except RuntimeError as error:
+    except Exception as error:
+        if not is_of_package(error):
+            raise
         failure = NativeCallError(
             "register_execution_provider_library", type(error).__name__, str(error)
         )

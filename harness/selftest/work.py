@@ -19,7 +19,7 @@ from harness.artifacts.progress import no_progress
 from harness.errors import ConfigError, InputError, SelectionError
 from harness.matrix_file import shipped_matrix
 from harness.quoting import perhaps
-from harness.selftest.faults import FAMILIES, VARIABLE, Fault, check_faults, read_faults
+from harness.selftest.faults import FAMILIES, Fault, check_faults, read_faults
 from harness.selftest.live import Steps
 from harness.selftest.neighbours import Neighbours, plantable, run_beside_faults
 from harness.selftest.planting import Site, ends_and_middle, plant, sites, unwatched
@@ -31,6 +31,7 @@ from harness.workflow import Ground, Planned, Selection, execute_run, judge_run,
 __all__ = ["Prepared", "Wanted", "prepare_proof", "prove"]
 
 PLUGIN = "reference"
+_OF_PLUGIN = "ORT_REFERENCE_EP_"
 ENOUGH_CELLS = 1000
 _BESIDE, _CONFORMING = "whole runs beside hostile faults", "rounds without a fault"
 
@@ -87,11 +88,12 @@ def prepare_proof(
     Raises:
         HarnessError: the faults, the matrix or the selection are wrong, or nothing can be had.
     """
-    if os.environ.get(VARIABLE):
-        raise InputError(
-            f"{VARIABLE} is set to {os.environ[VARIABLE]}, and no plugin would conform with it.",
-            "Unset it; a selftest plants faults itself.",
-        )
+    for name, value in os.environ.items():
+        if name.startswith(_OF_PLUGIN) and value:
+            raise InputError(
+                f"{name} is set to {value}, and the plugin would not be the one to be proved.",
+                "Unset it; a selftest plants faults itself.",
+            )
     ground = prepare(wanted.matrix or shipped_matrix(), packages)
     if wanted.library is not None:
         ground = _with_library(ground, wanted.library)

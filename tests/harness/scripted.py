@@ -44,12 +44,15 @@ def say(event, token=None, at=None, **fields):
                "number": number if at is None else at, "event": event, **fields}}
     os.write(1, json.dumps(message).encode() + b"\\n")
     number += 1
+def leave(): sys.exit(task["farewell"] if "task" in globals() else 0)
 def ready(**changes):
     say("ready", **{{**dict(core_version="1.30.0", plugin_sha256_before=None, ep_devices=[],
                           ep_name="E", plugin_version=None), **changes}})
 def ended(name, **changes):
-    say("ended", report={{**dict(scenario=name, iterations_planned=1, iterations_passed=1, checks=1,
-        check_failures=[], check_failure_count=0, placement=[], duration_s=0.5), **changes}})
+    done = 0 if "unsupported" in changes or "error" in changes else 1
+    say("ended", report={{**dict(scenario=name, iterations_planned=1, iterations_passed=done,
+        checks=1, check_failures=[], check_failure_count=0, placement=[], duration_s=0.5),
+        **changes}})
 def torn_down(**changes):
     say("torn-down", **{{**dict(failures=[], mapped=["/a"], plugin_sha256_after=None), **changes}})
 def work(*names):
@@ -61,7 +64,7 @@ def work(*names):
 
 def put_in_place(monkeypatch: pytest.MonkeyPatch, script: str, file: Path) -> None:
     """Have the engine start a script, written to a file, as its hosts."""
-    file.write_text(_PRELUDE.format(top=str(TOP)) + script)
+    file.write_text(f"{_PRELUDE.format(top=str(TOP))}{script}\nleave()\n")
     monkeypatch.setattr(harness.host_process, "_LAUNCH", [sys.executable, "-S", str(file)])
 
 
@@ -82,7 +85,7 @@ def wrong(): passed(iterations_passed=0, check_failure_count=1)
 def setup_failed(message):
     say("setup-failed", core_version=core_version, plugin_sha256_before=sha,
         error=dict(kind="native", function="Register", code="FAIL", message=message))
-    sys.exit()
+    leave()
 exec(mine.get("setup", "ready(core_version=core_version, plugin_sha256_before=sha)"))
 for one in task["tasks"]:
     name = one["scenario"]

@@ -359,8 +359,20 @@ def test_a_pass_without_lanes_says_nothing() -> None:
     assert audit_of(alone).exit_code == 3
 
 
+def of_two_scenarios(*outcomes: tuple[str, str, Death | None]) -> Results:
+    """A run of concurrency/a and concurrency/b, in turn."""
+    results = audited("concurrent", *outcomes)
+    cells = [
+        one.model_copy(
+            update={"scenario": f"concurrency/{'ab'[place % 2]}", "repetition": place // 2 + 1}
+        )
+        for place, one in enumerate(results.cells)
+    ]
+    return results.model_copy(update={"cells": cells})
+
+
 def test_what_breaks_serialized_as_well_says_nothing_of_the_policy() -> None:
-    broken = audited("concurrent", ("failed", "wrong-result", None), CRASH)
+    broken = of_two_scenarios(("failed", "wrong-result", None), CRASH)
     both = control(broken, ("failed", "wrong-result"), ("passed", "ok"))
 
     seen = only(both)
@@ -373,8 +385,21 @@ def test_what_breaks_serialized_as_well_says_nothing_of_the_policy() -> None:
     assert only(first).standing == "unknown"
 
 
+def test_what_breaks_now_and_then_in_either_mode_contradicts_nothing() -> None:
+    # The third repetition broke concurrently and passed serialized, the second the other way.
+    broken = of_two_scenarios(PASS, PASS, PASS, PASS, CRASH, PASS)
+    fine = ("passed", "ok")
+    both = control(broken, fine, fine, ("crashed", "SIGSEGV"), fine, fine, fine)
+
+    seen = only(both)
+
+    assert seen.standing == "consistent"
+    assert seen.observed == "5 of 5 clean; not counted: broken in 1: serialized as well"
+    assert audit_of(both).exit_code == 0
+
+
 def test_what_was_not_tried_serialized_is_no_contradiction() -> None:
-    broken = audited("concurrent", CRASH, PASS)
+    broken = of_two_scenarios(CRASH, PASS)
     both = control(broken, ("not-run", "interrupted"), ("passed", "ok"))
 
     seen = only(both)

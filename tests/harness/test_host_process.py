@@ -172,7 +172,9 @@ def test_a_host_that_could_not_be_set_up_ends_clean_too(run: Runner, script: str
     ("script", "name"),
     [
         ("", "exit status 0"),
-        ("job(); ready(); work('copy/a', 'copy/b')", "exit status 0"),
+        ("job(); ready(); work('copy/a', 'copy/b'); os._exit(0)", "exit status 0"),
+        # An exit handler of the plugin's that ends the process in the place of the host.
+        ("job(); ready(); work('copy/a', 'copy/b'); torn_down(); os._exit(0)", "exit status 0"),
         ("job(); ready(); say('started', scenario='copy/a'); os._exit(0)", "exit status 0"),
         ("job(); ready(); work('copy/a', 'copy/b'); torn_down(); os._exit(3)", "exit status 3"),
         ("raise ValueError", "exit status 1"),
@@ -185,6 +187,10 @@ def test_an_end_without_all_or_with_a_status_is_an_exit(
 
     assert seen.end is not None
     assert (seen.end.how, seen.end.name, seen.end.clean) == ("exit", name, False)
+
+
+def test_the_status_of_a_good_end_is_no_good_end_by_itself(run: Runner) -> None:
+    assert how(run("job(); ready(); work('copy/a', 'copy/b')")) == "exit"
 
 
 @posix

@@ -405,6 +405,18 @@ def test_trouble_that_cells_share_is_put_on_the_one_that_shows_it_alone(
     assert results.summary.exit_code == 1
 
 
+def test_trouble_of_another_cell_is_not_kept_where_lanes_did_not_meet_afterwards() -> None:
+    left = {"left_behind": ["sleep (7)"]}
+    idle = report(overlap=Overlap(free=True, calls=9, overlapped=0))
+    results = judged(
+        [cell(), cell(scenario="copy/b")],
+        [observation(A, **left), observation(B, **left), again(A, report=idle), again(B, **left)],
+    )
+
+    assert told(by_id(results)[A]) == ("not-run", "no-overlap", "unexpected")
+    assert told(by_id(results)[B]) == ("failed", "left-behind", "unexpected")
+
+
 def test_shared_trouble_that_no_cell_shows_alone_makes_all_of_them_flaky() -> None:
     results = judged(
         [cell(), cell(scenario="copy/b")],

@@ -14,6 +14,7 @@ from harness.artifacts.python_packages import PythonPackage
 from harness.config import PluginEntry
 from harness.outcome import settled
 from harness.results import MappedFile, Observation
+from tests.harness.artifacts.native_files import elf
 from tests.harness.samples import PLUGIN_SHA256
 from tests.harness.scripted import Bench
 
@@ -95,6 +96,22 @@ def test_what_is_mapped_is_known_by_the_file_and_a_second_core_by_its_name(bench
     assert [(one.path, one.role) for one in bench.seen[0].identity.mapped] == [
         (str(link), "core"),
         *((path, "other-core") for path in others[:3]),
+    ]
+
+
+def test_a_second_core_is_known_by_what_it_exports_whatever_its_name(bench: Bench) -> None:
+    folder = bench.folder / "mapped"
+    folder.mkdir()
+    (folder / "libmyrt.so").write_bytes(elf(exports=("OrtGetApiBase",)))
+    (folder / "libuser.so").write_bytes(elf(exports=("Mine",), needed=("OrtGetApiBase",)))
+    (folder / "notes.txt").write_bytes(b"OrtGetApiBase")
+    (folder / "empty.so").touch()
+    os.mkfifo(folder / "pipe.so")
+    paths = [str(path) for path in sorted(folder.iterdir())] + ["/gone/lib.so", "[heap]"]
+    bench.run({"end": f"torn_down(mapped={paths})"}, scenarios=[A])
+
+    assert [(one.path, one.role) for one in bench.seen[0].identity.mapped] == [
+        (str(folder / "libmyrt.so"), "other-core")
     ]
 
 
@@ -185,7 +202,7 @@ def test_what_a_refused_setup_told_is_recorded_of_every_cell(bench: Bench) -> No
 
 
 def test_a_core_that_is_unusable_is_recorded_with_what_the_host_said(bench: Bench) -> None:
-    bench.run({"setup": "say('core-unusable', message='bad'); sys.exit()"}, scenarios=[A])
+    bench.run({"setup": "say('core-unusable', message='bad'); leave()"}, scenarios=[A])
 
     assert bench.seen[0].infra == "core-unusable: bad"
 

@@ -723,3 +723,40 @@ def test_lanes_that_did_not_meet_get_a_second_try_and_that_is_no_failure() -> No
     assert not needs_repeat(Finding("not-run", "interrupted"))
     assert needs_repeat(Finding("hung", "timeout"))
     assert is_failure(Finding("hung", "timeout"))
+
+
+SPOILS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"state_changes": ["working directory: / became /proc"]}, {}, "process-state"),
+    ({"leaked": ["Release failed"]}, {}, "release-error"),
+    ({}, {"teardown_errors": ["oh"]}, "teardown-error"),
+    ({}, {"left_behind": ["sleep (7)"]}, "left-behind"),
+]
+
+
+@pytest.mark.parametrize(("of_report", "of_host", "reason"), SPOILS)
+def test_who_lacks_something_or_refuses_does_no_harm(
+    of_report: dict[str, Any], of_host: dict[str, Any], reason: str
+) -> None:
+    lack = {"unsupported": Unsupported(asked="a", answered="b")}
+    refusal = {"error": native_error(function="CreateSession", message=REFUSAL)}
+
+    for why in (lack, refusal):
+        found_then = found(report=report(**why, **of_report), **of_host)
+        assert (found_then.outcome, found_then.reason) == ("failed", reason)
+
+
+def test_what_was_there_in_earlier_iterations_is_not_lacking() -> None:
+    lack = Unsupported(asked="a stream", answered="there is none")
+    gone = found(report=report(unsupported=lack, iterations_passed=4))
+
+    assert (gone.outcome, gone.reason) == ("failed", "incomplete")
+    assert gone.detail == (
+        "asked for a stream; there is none; before that 4 iterations had it and passed"
+    )
+    assert ends(report=report(unsupported=lack)) == ("unsupported", "unsupported")
+
+
+def test_what_worked_before_is_neither_refused_nor_without_a_device() -> None:
+    for message in ("there is no adapter here", REFUSAL):
+        error = native_error(function="CreateSession", message=message, iteration=5)
+        assert ends(report=report(error=error, iterations_passed=5)) == ("failed", "native-error")

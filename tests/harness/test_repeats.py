@@ -200,10 +200,10 @@ def test_setups_that_fail_after_a_death_are_believed_when_seen_twice(bench: Benc
     [
         ("setup_failed('no')", "rejected refused"),
         (
-            "ready(core_version=core_version, plugin_sha256_before=sha, ep_name=None); sys.exit()",
+            "ready(core_version=core_version, plugin_sha256_before=sha, ep_name=None); leave()",
             "infra-error no-ep-device",
         ),
-        ("say('core-unusable', message='bad'); sys.exit()", "infra-error core-unusable"),
+        ("say('core-unusable', message='bad'); leave()", "infra-error core-unusable"),
         ("box.at('start'); os._exit(3)", "infra-error host-start"),
     ],
 )
@@ -274,6 +274,24 @@ def test_a_run_that_goes_on_looks_again_for_a_device_that_was_there(bench: Bench
         "b2 in 1 alone: passed ok",
     ]
     assert bench.ends == {"b": "flaky"}
+
+
+IDLE = "passed(overlap=dict(free=True, calls=9, overlapped=0))"
+
+
+@pytest.mark.parametrize(
+    ("idle", "ends"),
+    [(1, ["passed ok"]), (2, ["not-run no-overlap", "passed ok"]), (9, ["not-run no-overlap"] * 3)],
+)
+def test_lanes_that_did_not_meet_are_given_three_more_tries_at_most(
+    bench: Bench, idle: int, ends: list[str]
+) -> None:
+    hosts = [{A: IDLE}] * idle
+    assert bench.run(*hosts, scenarios=[A, B]) == [
+        "a1 in 1: not-run no-overlap",
+        "b1 in 1: passed ok",
+        *(f"a{n} in {n} alone: {end}" for n, end in enumerate(ends, 2)),
+    ]
 
 
 def test_a_cell_that_shares_no_host_comes_after_those_that_do(bench: Bench) -> None:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -186,11 +187,15 @@ def test_a_folder_that_lacks_a_file_is_no_run_folder(folder: Path, missing: str)
         read_case(folder)
 
 
-def test_a_folder_in_place_of_a_file_is_told(folder: Path) -> None:
-    (folder / RECORD).unlink()
-    (folder / RECORD).mkdir()
+@pytest.mark.parametrize("name", [RECORD, OBSERVATIONS])
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_what_is_no_file_in_place_of_one_is_told(
+    folder: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    (folder / name).unlink()
+    make(folder / name)
 
-    with pytest.raises(RunFolderError, match="cannot be read: Is a directory"):
+    with pytest.raises(RunFolderError, match="cannot be read: it is not a regular file"):
         read_case(folder)
 
 

@@ -114,6 +114,8 @@ namespace reference {
   FAULT(thread_left_running, "thread-left-running")                      \
   FAULT(ends_twice_at_exit, "ends-twice-at-exit")                        \
   FAULT(exit_with_session_crashes, "exit-with-session-crashes")          \
+  FAULT(exit_handler_ends_process, "exit-handler-ends-process")          \
+  FAULT(directory_changed_at_unregister, "directory-changed-at-unregister") \
   /* hostile */                                                          \
   FAULT(exit_in_run, "exit-in-run")                                      \
   FAULT(abort_in_run, "abort-in-run")                                    \
@@ -128,6 +130,7 @@ namespace reference {
   FAULT(locale_changed, "locale-changed")                                \
   FAULT(rounding_changed, "rounding-changed")                            \
   FAULT(signal_handlers_changed, "signal-handlers-changed")              \
+  FAULT(signal_handlers_replaced, "signal-handlers-replaced")            \
   FAULT(child_left_behind, "child-left-behind")                          \
   FAULT(memory_grows, "memory-grows")                                    \
   FAULT(runs_slow_down, "runs-slow-down")                                \

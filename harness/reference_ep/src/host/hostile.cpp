@@ -98,6 +98,18 @@ void change_signal_handlers() {
   for (const int number : {SIGINT, SIGTERM, SIGSEGV, SIGABRT, SIGFPE}) std::signal(number, SIG_IGN);
 }
 
+void answer_signal(int number) {
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+}
+
+// All of them are answered by the host already, so that no more and no fewer signals are.
+void replace_signal_handlers() {
+  for (const int number : {SIGINT, SIGSEGV, SIGABRT}) std::signal(number, answer_signal);
+}
+
+void end_quietly() { std::_Exit(0); }
+
 void leave_child() {
 #if defined(_WIN32)
   STARTUPINFOA startup{};
@@ -173,6 +185,10 @@ void at_register() {
     stay_mapped();
     std::atexit(crash);
   }
+  if (planted(Fault::exit_handler_ends_process)) {
+    stay_mapped();
+    std::atexit(end_quietly);
+  }
   if (planted(Fault::thread_outlives_library))
     std::thread([] {
       for (volatile unsigned turns = 0;; turns = turns + 1) std::this_thread::sleep_for(1ms);
@@ -210,6 +226,7 @@ void at_session_release(bool complete) {
 void at_unregister(bool used) {
   factories -= 1;
   if (planted(Fault::first_unregister_ends_all)) ended = true;
+  if (planted(Fault::directory_changed_at_unregister)) change_directory();
   if (planted(Fault::unused_factory_ends_all) && !used) ended = true;
   if (planted(Fault::asserts_nothing_alive) && sessions != 0) std::abort();
   if (planted(Fault::crash_at_unregister)) crash();
@@ -247,6 +264,7 @@ void in_kernel() {
   if (first_time(Fault::descriptors_closed)) close_descriptors();
   if (first_time(Fault::directory_changed)) change_directory();
   if (first_time(Fault::signal_handlers_changed)) change_signal_handlers();
+  if (first_time(Fault::signal_handlers_replaced)) replace_signal_handlers();
   if (first_time(Fault::child_left_behind)) leave_child();
 }
 
