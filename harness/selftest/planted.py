@@ -32,6 +32,7 @@ HOSTILE = (
     "locale-changed",
     "rounding-changed",
     "signal-handlers-changed",
+    "signal-handlers-replaced",
     "child-left-behind",
     "memory-grows",
     "runs-slow-down",

@@ -406,7 +406,7 @@ def test_trouble_that_cells_share_is_put_on_the_one_that_shows_it_alone(
 
 
 def test_trouble_of_another_cell_is_not_kept_where_lanes_did_not_meet_afterwards() -> None:
-    left = {"left_behind": ["sleep (7)"]}
+    left: dict[str, Any] = {"left_behind": ["sleep (7)"]}
     idle = report(overlap=Overlap(free=True, calls=9, overlapped=0))
     results = judged(
         [cell(), cell(scenario="copy/b")],

@@ -113,9 +113,9 @@ namespace reference {
   FAULT(session_release_ends_others, "session-release-ends-others")      \
   FAULT(thread_left_running, "thread-left-running")                      \
   FAULT(ends_twice_at_exit, "ends-twice-at-exit")                        \
-  FAULT(exit_with_session_crashes, "exit-with-session-crashes")          \
   FAULT(exit_handler_ends_process, "exit-handler-ends-process")          \
   FAULT(directory_changed_at_unregister, "directory-changed-at-unregister") \
+  FAULT(exit_with_session_crashes, "exit-with-session-crashes")          \
   /* hostile */                                                          \
   FAULT(exit_in_run, "exit-in-run")                                      \
   FAULT(abort_in_run, "abort-in-run")                                    \
