@@ -373,3 +373,15 @@ def test_the_address_sanitizer_reports_nothing_in_real_hosts(
     bad = {key: cell for key, cell in probes.items() if cell.outcome != "unsupported"}
     assert odd(bad) == []
     assert [path.read_text() for path in tmp_path.glob("asan*")] == []
+
+
+def test_a_refused_registration_is_a_refusal_in_every_kind_of_host(lab: Lab, newest: Core) -> None:
+    names = ["copy/cpu-io", "python/cpu-arrays", "lifecycle/ep-name"]
+    seen = lab.run(
+        [newest], names=names, environment={"ORT_REFERENCE_EP_FAULT": "register-refused"}
+    )
+
+    assert {(one.outcome, one.reason) for one in seen.values()} == {
+        ("failed", "registration-refused")
+    }
+    assert all("does not want to be registered" in one.detail for one in seen.values())
