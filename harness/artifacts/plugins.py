@@ -187,7 +187,8 @@ def _bare(text: str, matrix: Matrix, shipped: Path | None, around: _Around) -> _
         # A name that is an entry elsewhere must not bring a stranger's package into a process.
         raise PluginError(
             f'--plugin "{text}" is no entry of the matrix and no path that exists.',
-            f"{_in_shipped(text, shipped)}{perhaps} To take it for a requirement, give a version: "
+            _in_shipped(text, shipped)
+            or f"{perhaps} To take it for a requirement, give a version: "
             f'"{requirement.name}==1.0".',
         )
     try:
@@ -199,7 +200,7 @@ def _bare(text: str, matrix: Matrix, shipped: Path | None, around: _Around) -> _
 
 
 def _in_shipped(name: str, shipped: Path | None) -> str:
-    """The beginning of a hint where a name is an entry of the shipped matrix alone."""
+    """The hint where a name is an entry of the shipped matrix alone."""
     try:
         known = shipped is not None and name in load(shipped).matrix.plugins
     except ConfigError:
@@ -208,7 +209,7 @@ def _in_shipped(name: str, shipped: Path | None) -> str:
         return ""
     return (
         f'The matrix in use replaces the shipped one, {shipped}, which has an entry "{name}": '
-        "copy that, and the expectations of it. "
+        "copy that, and the expectations of it."
     )
 
 

@@ -178,6 +178,8 @@ def test_an_entry_of_the_shipped_matrix_alone_is_told_with_its_place(
     assert hints[0].startswith(
         f'The matrix in use replaces the shipped one, {shipped}, which has an entry "fast": '
     )
+    # A version would fetch the package of that name, which is another's.
+    assert "==" not in hints[0]
     assert hints[1].startswith("Entries of the matrix: mine.")
     assert site.asked == []
 
