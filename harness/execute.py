@@ -55,9 +55,12 @@ from harness.results import Death, HostIdentity, MappedFile, Observation, Scenar
 __all__ = ["Progress", "Setting", "execute", "quiet", "unfinished"]
 
 _LOG_TAIL_BYTES = 4_000
+_DUMP_BYTES = 32_768
 _LOG_KEPT_BYTES = 1_000_000
 _LONGEST_MARK = 64
 _FATAL_LINES = 8
+_LINES_BEFORE_FATAL = 3
+_OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _NO_PACKAGE = PythonPackage(None, None, "none was looked for")
 # Lanes that did not meet may meet when the machine is less busy.
 _TRIES_TO_MEET = 3
@@ -670,21 +673,39 @@ def _tail(log: Path) -> str:
     try:
         with os.fdopen(open_regular(log), "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _LOG_TAIL_BYTES))
-            return _essence(file.read(_LOG_TAIL_BYTES).decode("utf-8", "replace"))
+            file.seek(max(0, size - _DUMP_BYTES))
+            return _essence(file.read(_DUMP_BYTES))
     except OSError:
         return ""
 
 
-def _essence(tail: str) -> str:
-    """The end of a log; of a fatal error in Python, what it was and where the scenario stood."""
-    fatal = tail.rfind("Fatal Python error:")
+def _essence(end: bytes) -> str:
+    """The end of a log; of a fatal error in Python, what it was and where the scenario stood.
+
+    The dump tells of every thread, and of many it is longer than anybody reads.
+    """
+    fatal = end.rfind(b"Fatal Python error:")
     if fatal < 0:
-        return tail
-    lines = tail[fatal:].splitlines()
-    kept = [line for line in lines if line.strip() and "<frozen " not in line]
-    end = next((i for i, line in enumerate(kept) if line.startswith("Extension modules")), None)
-    return "\n".join(kept[:end][:_FATAL_LINES])
+        return end[-_LOG_TAIL_BYTES:].decode("utf-8", "replace")
+    said = end[max(0, fatal - _LOG_TAIL_BYTES) : fatal].decode("utf-8", "replace")
+    before = [line for line in said.splitlines() if line.strip()][-_LINES_BEFORE_FATAL:]
+    name, *dump = end[fatal:].decode("utf-8", "replace").splitlines()
+    return "\n".join([*before, name, *_stack(dump)][:_FATAL_LINES])
+
+
+def _stack(dump: Sequence[str]) -> list[str]:
+    """The stack of the thread that died; all stacks if the dump does not say which one it was."""
+    starts = [i for i, line in enumerate(dump) if line.startswith("Current thread")]
+    block = list(dump[starts[0] :]) if starts else list(dump)
+    if starts:
+        end = next((i for i, line in enumerate(block[1:], 1) if not line.startswith("  ")), None)
+    else:
+        end = next((i for i, line in enumerate(block) if line.startswith("Extension mod")), None)
+    return [
+        line.replace(f'"{_OURS}', '"').rstrip()
+        for line in block[:end]
+        if line.strip() and "<frozen " not in line
+    ]
 
 
 def _now() -> str:

@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from harness.config import Expectation, Matrix, NoDevice
 from harness.names import matches
 from harness.outcome import (
+    COMPLETE_HINT,
     CUT_OFF,
     NO_DEVICE,
     AskedFor,
@@ -241,7 +242,7 @@ def _judged(
     )
     told = told if cut_off else list(tried)
     if not told:
-        finding = Finding("not-run", "interrupted", "nothing was recorded of it")
+        finding = Finding("not-run", "interrupted", "nothing was recorded of it", COMPLETE_HINT)
         report = None
     else:
         finding, report = told[-1].finding, told[-1].observation.report
@@ -361,8 +362,8 @@ def _hint(finding: Finding, verdict: Verdict, expected: Expected) -> str:
         )
     if finding.outcome == "unsupported" and verdict == "unexpected":
         return (
-            "If the plugin has it, say so in its entry of matrix.yaml; else expect `unsupported` "
-            "with a why."
+            "If the plugin has it and an entry of matrix.yaml can say so, say it there; else "
+            "expect `unsupported` with a why."
         )
     if finding.outcome == "passed" and verdict == "unexpected":
         return (

@@ -30,6 +30,7 @@ from harness.config import Outcome, Rejection
 from harness.results import NativeError, Observation, ScenarioReport, Unsupported
 
 __all__ = [
+    "COMPLETE_HINT",
     "CUT_OFF",
     "NO_DEVICE",
     "NO_OVERLAP",
@@ -45,6 +46,8 @@ __all__ = [
 
 NO_DEVICE = "no-ep-device"
 NO_OVERLAP = "no-overlap"
+COMPLETE_HINT = "`ort-ep-matrix run --resume FOLDER` completes the run in its run folder."
+"""What to do about a cell that the end of the run kept from being tried."""
 REASONS = frozenset(
     {
         "at-exit",
@@ -82,13 +85,12 @@ REASONS = frozenset(
     }
 )
 """All reason codes but those of signals and of the `rejections` table."""
-_CRASH_HINT = (
-    "Repeat the cell: the log ends with the stack of the call, and the host is a python process "
-    "that takes a debugger."
-)
+_NATIVE = 'How to get the native stack: docs/reading-a-report.md, "A native stack".'
+_CRASH_HINT = f"Repeat the cell: the log ends with the Python stack of the call. {_NATIVE}"
 _HINTS = {
     "SIGKILL": "No program kills itself so: somebody did, or the system when memory ran out.",
-    "SIGABRT": "The end of the log tells what was asserted, or which exception nobody caught.",
+    "SIGABRT": "The end of the log tells what was asserted, or which exception nobody caught. "
+    f"{_NATIVE}",
     "wrong-result": "Zeros mean that work was fetched before it was submitted, values of another "
     "iteration or tensor a stale or shared buffer.",
     "native-error": "The message is the core's or the plugin's own; the log has what was printed "
@@ -108,9 +110,9 @@ _HINTS = {
     "channel-lost": "Something closed or wrote to descriptors that are not its own.",
     "core-unavailable": "The other cores were tried without it.",
     "harness-error": "This is a fault of ort-ep-matrix: please report it with what stands above.",
-    "interrupted": "Run it again.",
+    "interrupted": COMPLETE_HINT,
     "no-overlap": "Run it again, on a machine that is less busy or has more processors.",
-    "unconfirmed": "Run it again.",
+    "unconfirmed": COMPLETE_HINT,
 }
 _SAID = "The first check that did not hold says what should be true and what was seen instead."
 CUT_OFF = ("interrupted", "unconfirmed")

@@ -319,7 +319,9 @@ def _check_glob(glob: str, names: Sequence[str], what: str) -> None:
     if any(matches(glob, name) for name in names):
         return
     close = suggestion(glob, names)
+    families = sorted({name.partition("/")[0] for name in names})
     raise SelectionError(
         f"{what} matches no scenario" + (f'; perhaps you meant "{close}"?' if close else "."),
-        f"Scenarios: {', '.join(names)}.",
+        f"{'Family' if len(families) == 1 else 'Families'}: {', '.join(families)}. "
+        "`ort-ep-matrix scenarios` lists all names.",
     )

@@ -351,7 +351,8 @@ def _folder(config: pytest.Config, plugin: str) -> Path:
     if _is_worker(config):
         return Path(config.workerinput[_FOLDER])  # type: ignore[attr-defined]  # set by xdist
     if config.option.ep_output and not config.option.collectonly:
-        return create_folder(_in_folder_of_call(config.option.ep_output, config), plugin)
+        output = _in_folder_of_call(config.option.ep_output, config)
+        return create_folder(output, plugin, option="--ep-output")
     return Path(tempfile.mkdtemp(prefix="ort-ep-matrix-"))
 
 

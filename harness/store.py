@@ -45,6 +45,7 @@ __all__ = [
 
 _RECORD, _OBSERVATIONS, _HOSTS, _LOCK = "run.json", "observations.jsonl", "hosts", ".lock"
 _NEW_RECORD = f"{_RECORD}.new"
+_OPTION = "--output"
 
 
 class RunRecord(BaseModel):
@@ -69,12 +70,13 @@ class RunRecord(BaseModel):
     """By the core's id, of the cores that have cells of kind `python`."""
 
 
-def create_folder(output: Path | None, plugin_name: str) -> Path:
+def create_folder(output: Path | None, plugin_name: str, *, option: str = _OPTION) -> Path:
     """The new folder of a run.
 
     Args:
         output: the folder that the user wants; `reports/<time>-<plugin>` if none.
         plugin_name: names the folder then.
+        option: what the user names the folder with, for messages.
 
     Raises:
         InputError: the user's folder holds something already.
@@ -93,7 +95,7 @@ def create_folder(output: Path | None, plugin_name: str) -> Path:
     for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=output is not None)
-            _check_empty(folder)
+            _check_empty(folder, option)
         except FileExistsError:
             if output is not None:
                 raise InputError(f"{folder} is a file, not a folder.") from None
@@ -101,18 +103,18 @@ def create_folder(output: Path | None, plugin_name: str) -> Path:
         except OSError as error:
             raise RunFolderError(
                 f"The run folder {folder} cannot be made: {error.strerror}.",
-                "Name another one with --output.",
+                f"Name another one with {option}.",
             ) from None
         return folder.resolve()
     raise RunFolderError("There are too many run folders of this second in reports/.")
 
 
-def _check_empty(folder: Path) -> None:
+def _check_empty(folder: Path, option: str = _OPTION) -> None:
     if any(one.name != _LOCK for one in folder.iterdir()):
         resume = f"`ort-ep-matrix run --resume {folder}` goes on with the run in it."
         raise InputError(
             f"{folder} is not empty, and results of two runs must not mix.",
-            "Name a new folder, or remove that one."
+            f"Name a new folder with {option}, or remove that one."
             + (f" {resume}" if (folder / _RECORD).is_file() else ""),
         )
 

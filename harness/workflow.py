@@ -210,9 +210,7 @@ def plan_on(
     matrix = ground.loaded.matrix
     # A misspelt scenario is told before anything is fetched.
     select_scenarios(list(ground.scenarios), selection.scenarios)
-    plugin = resolve_plugin(
-        matrix, ground.base, ground.cache, selection.plugin, refresh=refresh, progress=progress
-    )
+    plugin = _plugin(ground, selection, refresh=refresh, progress=progress)
     cores = resolve_cores(
         matrix,
         ground.base,
@@ -246,7 +244,7 @@ def plan_cells(
     ground = prepare(selection.matrix)
     matrix = ground.loaded.matrix
     select_scenarios(list(ground.scenarios), selection.scenarios)
-    plugin = resolve_plugin(matrix, ground.base, ground.cache, selection.plugin, progress=progress)
+    plugin = _plugin(ground, selection, refresh=False, progress=progress)
     cores = list_cores(
         matrix,
         ground.base,
@@ -256,6 +254,20 @@ def plan_cells(
     )
     wanted = _chosen_ids([core for core, _ in cores], selection.cores)
     return lay_out(ground, selection, plugin, [core for core in cores if core[0] in wanted])
+
+
+def _plugin(
+    ground: Ground, selection: Selection, *, refresh: bool, progress: DownloadProgress
+) -> Plugin:
+    return resolve_plugin(
+        ground.loaded.matrix,
+        ground.base,
+        ground.cache,
+        selection.plugin,
+        refresh=refresh,
+        progress=progress,
+        shipped=shipped_matrix(),
+    )
 
 
 def _without_digits(text: str) -> str:

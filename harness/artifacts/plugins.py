@@ -29,8 +29,9 @@ from harness.artifacts.store import Supply, remember_hash, remembered_hash
 from harness.artifacts.target import Target, current_target
 from harness.artifacts.unpacked import UnpackedWheel, obtain_unpacked
 from harness.config import Matrix, PluginEntry
-from harness.errors import PluginError
+from harness.errors import ConfigError, PluginError
 from harness.files import existing_path
+from harness.matrix_file import load
 from harness.quoting import shown
 
 __all__ = ["Plugin", "resolve_plugin"]
@@ -93,12 +94,15 @@ def resolve_plugin(
     refresh: bool = False,
     progress: Progress = no_progress,
     target: Target | None = None,
+    shipped: Path | None = None,
 ) -> Plugin:
     """Find the plugin of a run, fetch it if need be, and see that it is a plugin library.
 
     An entry's name wins over a path, and a path that exists over a requirement; write ./NAME for a
     file with the name of an entry. A wheel file counts as a path. A bare requirement for the
-    distribution of an entry is still bare: what the entry says does not apply to it.
+    distribution of an entry is still bare: what the entry says does not apply to it. It must have a
+    version or an address: what it brings is loaded as native code, and a name alone may be a
+    stranger's.
 
     Args:
         matrix: has the entries.
@@ -108,6 +112,8 @@ def resolve_plugin(
         refresh: ask the package index again, and replace cached files that were changed.
         progress: told of a download.
         target: the platform; this one when left out.
+        shipped: the matrix that comes with the package; a name that is an entry there and not in
+            the matrix in use is told so.
 
     Raises:
         PluginError: there is no such plugin, or it is no plugin library for this platform.
@@ -129,7 +135,7 @@ def resolve_plugin(
             found = _of_entry(asked, entry, base, around)
             name = asked
         else:
-            found = _bare(asked, matrix, around)
+            found = _bare(asked, matrix, shipped, around)
             name = found.name
     finally:
         network.close()
@@ -158,7 +164,7 @@ def _of_entry(name: str, entry: PluginEntry, base: Path, around: _Around) -> _Fo
     return _Found(found.name, version, found.library, found.sha256, source)
 
 
-def _bare(text: str, matrix: Matrix, around: _Around) -> _Found:
+def _bare(text: str, matrix: Matrix, shipped: Path | None, around: _Around) -> _Found:
     path = existing_path(text)
     if path is not None:
         return _of_path(path, around)
@@ -177,11 +183,13 @@ def _bare(text: str, matrix: Matrix, around: _Around) -> _Found:
             'such as "name==1.0".',
             perhaps,
         ) from None
-    if close and not requirement.specifier and not requirement.url:
-        # A misspelt entry must not bring a stranger's package into a process.
+    if not requirement.specifier and not requirement.url:
+        # A name that is an entry elsewhere must not bring a stranger's package into a process.
         raise PluginError(
             f'--plugin "{text}" is no entry of the matrix and no path that exists.',
-            f'{perhaps} To take it for a requirement, give a version: "{text}==1.0".',
+            _in_shipped(text, shipped)
+            or f"{perhaps} To take it for a requirement, give a version: "
+            f'"{requirement.name}==1.0".',
         )
     try:
         return _of_requirement(requirement, around)
@@ -189,6 +197,20 @@ def _bare(text: str, matrix: Matrix, around: _Around) -> _Found:
         raise PluginError(
             f'--plugin "{text}" was taken for a requirement. {error.message}', perhaps
         ) from None
+
+
+def _in_shipped(name: str, shipped: Path | None) -> str:
+    """The hint where a name is an entry of the shipped matrix alone."""
+    try:
+        known = shipped is not None and name in load(shipped).matrix.plugins
+    except ConfigError:
+        return ""
+    if not known:
+        return ""
+    return (
+        f'The matrix in use replaces the shipped one, {shipped}, which has an entry "{name}": '
+        "copy that, and the expectations of it."
+    )
 
 
 def _entries(matrix: Matrix) -> str:

@@ -39,6 +39,8 @@ from harness.native.tensors import cpu_memory
 
 __all__ = ["work"]
 
+_CORE_DUMPS = "ORT_EP_MATRIX_CORE_DUMPS"
+
 
 @dataclass(frozen=True)
 class _Loaded:
@@ -84,7 +86,9 @@ def work(channel: Channel) -> int:
 
 def _work(job: dict[str, Any], channel: Channel) -> None:
     log_to(Path(job["log"]))
-    _keep_no_core_dumps()
+    _limit_core_dumps()
+    # The engine stays where it is; a host must not keep the user's folder in use.
+    os.chdir(os.sep)
     faulthandler.enable()
     if sys.platform != "win32":
         # The engine asks for the stacks when it has given a host up, never before.
@@ -374,10 +378,9 @@ def _sha256(path: str) -> str | None:
         return None
 
 
-def _keep_no_core_dumps() -> None:
-    if sys.platform != "win32":
+def _limit_core_dumps() -> None:
+    """A run may see hundreds of deaths, so a dump of each is for those who ask for it."""
+    if sys.platform != "win32" and os.environ.get(_CORE_DUMPS) != "1":
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    # The engine stays where it is; a host must not keep the user's folder in use.
-    os.chdir(os.sep)

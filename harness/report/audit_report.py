@@ -21,7 +21,8 @@ __all__ = ["AUDIT_SCHEMA_VERSION", "audit_page", "audit_text", "write_audit"]
 AUDIT_SCHEMA_VERSION = 1
 
 _MEANS: Mapping[Standing, str] = {
-    "contradicted": "declared concurrent, and it broke. One death is enough: the policy is wrong.",
+    "contradicted": "declared concurrent, and it broke. One failure is enough: the policy is "
+    "wrong.",
     "confirmed": "declared serialized, and driven concurrently it broke.",
     "consistent": "declared concurrent, and nothing broke. That is no proof: a race may need "
     "another device, another driver, more threads or more luck. With more --repeat it says more.",

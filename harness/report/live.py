@@ -125,7 +125,7 @@ class Progress:
         noun = "cell" if done == state.planned == 1 else "cells"
         return one_line(
             f"core {core}: {cells} {noun}, {counts or 'none ended'}, "
-            f"{state.seconds(now):.1f} s ({ended} of {len(self._cores)} cores done)",
+            f"{state.seconds(now):.1f} s ({ended} of {count(len(self._cores), 'core')} done)",
             300,
         )
 

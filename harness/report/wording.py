@@ -105,8 +105,9 @@ def undescribed(results: Results) -> str:
     if results.plugin.described or not unable:
         return ""
     return (
-        f"No entry of matrix.yaml describes this plugin, so no options or promises of its are "
-        f"known, and {count(unable, 'cell')} could not be tried. An entry tells them."
+        f"No entry of matrix.yaml describes this plugin, so the harness knows none of its options "
+        f"and promises, and {count(unable, 'cell')} could not be tried. Write an entry that names "
+        "them."
     )
 
 

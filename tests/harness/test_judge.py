@@ -268,7 +268,7 @@ REJECTION = {
             LACK,
             [],
             "unexpected",
-            "If the plugin has it, say so in its entry of matrix.yaml; else exp",
+            "If the plugin has it and an entry of matrix.yaml can say so, say it there; else exp",
         ),
         (
             {"report": report(capture=REPLAYS)},
@@ -656,6 +656,7 @@ def test_a_run_without_observations_is_not_run_and_incomplete() -> None:
     results = judged([cell(), cell(scenario="copy/b")], [])
 
     assert {told(one) for one in results.cells} == {("not-run", "interrupted", "unexpected")}
+    assert all("run --resume FOLDER" in one.hint for one in results.cells)
     assert results.summary.exit_code == 3
     assert results.summary.outcomes == {"not-run": 2}
     assert results.plugin.ep_name is None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from harness.artifacts.python_packages import PythonPackage
 from harness.config import PluginEntry
 from harness.outcome import settled
@@ -282,7 +283,66 @@ def test_of_a_fatal_error_the_tail_holds_what_it_was_and_where_the_scenario_stoo
 
     death = bench.seen[0].death
     assert death is not None
-    assert death.log_tail.splitlines() == [lines[2], lines[4], *lines[6:12]]
+    # What was printed just before it may say why.
+    assert death.log_tail.splitlines() == [*lines[:3], lines[4], *lines[6:10]]
+
+
+@posix
+def test_of_many_threads_the_stack_of_the_one_that_died_is_told(bench: Bench) -> None:
+    other = [
+        "Thread 0x2 (most recent call first):",
+        *(f'  File "/x/site-packages/numpy/core.py", line {n} in wait' for n in range(20)),
+        "",
+    ]
+    top = Path(harness.__file__).parents[1]
+    lines = [
+        *(f"line {n} of the plugin" for n in range(9)),
+        "",
+        "Fatal Python error: Aborted",
+        "",
+        *other * 9,
+        "Current thread 0x1 (most recent call first):",
+        f'  File "{top / "harness" / "native" / "sessions.py"}", line 3 in run',
+        f'  File "{top / "scenarios" / "copy.py"}", line 2 in cpu_io',
+        '  File "/x/site-packages/numpy/core.py", line 1 in call',
+        "",
+        *other,
+        "Extension modules: numpy",
+    ]
+    whole = chr(10).join(lines)
+    # Longer than what is kept of a log that ends otherwise.
+    assert 4_000 < len(whole[whole.index("Fatal") :]) < 32_000
+    bench.run({A: f"{LOG}({whole!r}); kill()"}, scenarios=[A])
+
+    death = bench.seen[0].death
+    assert death is not None
+    assert death.log_tail.splitlines() == [
+        "line 6 of the plugin",
+        "line 7 of the plugin",
+        "line 8 of the plugin",
+        "Fatal Python error: Aborted",
+        "Current thread 0x1 (most recent call first):",
+        f'  File "{Path("harness", "native", "sessions.py")}", line 3 in run',
+        f'  File "{Path("scenarios", "copy.py")}", line 2 in cpu_io',
+        '  File "/x/site-packages/numpy/core.py", line 1 in call',
+    ]
+
+
+@posix
+def test_of_a_thread_that_python_does_not_know_the_other_stacks_are_told(bench: Bench) -> None:
+    lines = [
+        "Fatal Python error: Aborted",
+        "",
+        "Thread 0x2 (most recent call first):",
+        *(f'  File "s.py", line {n} in f' for n in range(2)),
+        "",
+        "Extension modules: numpy",
+    ]
+    bench.run({A: f"{LOG}({chr(10).join(lines)!r}); kill()"}, scenarios=[A])
+
+    death = bench.seen[0].death
+    assert death is not None
+    assert death.log_tail.splitlines() == [lines[0], *lines[2:5]]
 
 
 @posix

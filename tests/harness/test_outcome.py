@@ -389,6 +389,12 @@ def test_what_the_harness_could_not_try_says_why(
     assert not needs_repeat(finding)
 
 
+def test_what_the_end_of_the_run_cut_off_is_completed_by_resuming() -> None:
+    for finding in (found(infra="interrupted: stopped"), found(clean_end=False)):
+        assert finding.outcome == "not-run"
+        assert "run --resume FOLDER" in finding.hint
+
+
 def test_a_host_that_ends_well_without_a_report_ended_too_early() -> None:
     assert ends(report=None) == ("crashed", "exited-early")
 
@@ -547,8 +553,10 @@ def test_a_plugins_file_that_is_gone_before_it_registers_is_the_files_trouble() 
 def test_a_crash_has_the_hint_of_its_signal_or_that_of_all_crashes() -> None:
     assert "somebody did" in found(death=death(name="SIGKILL")).hint
     assert "asserted" in found(death=death(name="SIGABRT")).hint
-    assert "debugger" in found(death=death(name="SIGSEGV")).hint
-    assert "debugger" not in found(death=death(how="hang", name="no end")).hint
+    assert "native" in found(death=death(name="SIGABRT")).hint
+    assert "the Python stack" in found(death=death(name="SIGSEGV")).hint
+    assert "native" in found(death=death(name="SIGSEGV")).hint
+    assert "native" not in found(death=death(how="hang", name="no end")).hint
     assert found(infra="x: y").hint == ""
     assert found(infra="x: y\nDo this.\nThen that.").hint == "Do this.\nThen that."
     assert found(infra="x: y\nDo this.\nThen that.").detail == "y"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import InputError, RunFolderError
+from harness.errors import HarnessError, InputError, RunFolderError
 from harness.plan import Selection
 from harness.report.atomic import write_atomic
 from harness.results import Observation
@@ -220,6 +220,17 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not empty") as caught:
         create_folder(tmp_path, "plugin")
     assert caught.value.exit_code == 2
+    assert caught.value.hint == "Name a new folder with --output, or remove that one."
+
+
+def test_the_option_that_names_a_folder_is_told_as_its_user_knows_it(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+
+    for folder in (tmp_path / "full", tmp_path / "full" / "file" / "below"):
+        with pytest.raises(HarnessError) as caught:
+            create_folder(folder, "plugin", option="--mine")
+        assert " with --mine" in caught.value.hint
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:

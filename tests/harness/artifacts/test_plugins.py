@@ -61,8 +61,11 @@ def resolve(
     base: Path = Path(),
     refresh: bool = False,
     target: Target = LINUX,
+    shipped: Path | None = None,
 ) -> Plugin:
-    return resolve_plugin(matrix or Matrix(), base, cache, text, refresh=refresh, target=target)
+    return resolve_plugin(
+        matrix or Matrix(), base, cache, text, refresh=refresh, target=target, shipped=shipped
+    )
 
 
 def test_an_entry_with_a_requirement(site: Site, cache: Cache) -> None:
@@ -90,14 +93,14 @@ def test_a_bare_requirement_has_no_entry(site: Site, cache: Cache) -> None:
 
 def test_the_newest_final_version_that_fits_is_taken(site: Site, cache: Cache) -> None:
     publish(site, "0.3.0", "0.4.1", "0.5.0", "0.6.0rc1")
-    assert resolve("fast-ep", cache).version == "0.5.0"
+    assert resolve("fast-ep>0", cache).version == "0.5.0"
     assert resolve("fast-ep<0.5", cache).version == "0.4.1"
     assert resolve("fast-ep>=0.6.0rc1", cache).version == "0.6.0rc1"
 
 
 def test_a_version_published_since_the_index_was_asked_is_found(site: Site, cache: Cache) -> None:
     publish(site, "0.4.0")
-    resolve("fast-ep", cache)
+    resolve("fast-ep>0", cache)
     publish(site, "0.4.0", "0.5.0")
     assert resolve("fast-ep==0.5.0", cache).version == "0.5.0"
 
@@ -144,6 +147,48 @@ def test_a_misspelt_entry_is_answered_and_never_fetched(site: Site, cache: Cache
     with pytest.raises(PluginError) as caught:
         resolve("webgpuu", cache, entries(webgpu={"path": "x.so"}))
     assert 'Perhaps you meant the entry "webgpu"?' in caught.value.hint
+    assert site.asked == []
+
+
+@pytest.mark.parametrize("text", ["numpy", "numpy[x]", "numpy; python_version > '3'"])
+def test_a_name_without_version_is_never_fetched(text: str, site: Site, cache: Cache) -> None:
+    # What is fetched is loaded as native code, and the name may be a stranger's.
+    site.publish("numpy", {"numpy-2.0-py3-none-any.whl": wheel("2.0")})
+    with pytest.raises(PluginError) as caught:
+        resolve(text, cache, entries(mine={"path": "x.so"}))
+    assert caught.value.message == (
+        f'--plugin "{text}" is no entry of the matrix and no path that exists.'
+    )
+    assert caught.value.hint == (
+        'Entries of the matrix: mine. To take it for a requirement, give a version: "numpy==1.0".'
+    )
+    assert site.asked == []
+
+
+def test_an_entry_of_the_shipped_matrix_alone_is_told_with_its_place(
+    site: Site, cache: Cache, tmp_path: Path
+) -> None:
+    shipped = tmp_path / "shipped.yaml"
+    shipped.write_text("plugins: {fast: {path: x.so}}\n")
+    hints = []
+    for name in ("fast", "numpy"):
+        with pytest.raises(PluginError) as caught:
+            resolve(name, cache, entries(mine={"path": "x.so"}), shipped=shipped)
+        hints.append(caught.value.hint)
+    assert hints[0].startswith(
+        f'The matrix in use replaces the shipped one, {shipped}, which has an entry "fast": '
+    )
+    # A version would fetch the package of that name, which is another's.
+    assert "==" not in hints[0]
+    assert hints[1].startswith("Entries of the matrix: mine.")
+    assert site.asked == []
+
+
+def test_a_shipped_matrix_that_cannot_be_read_does_not_hide_the_mistake(
+    site: Site, cache: Cache, tmp_path: Path
+) -> None:
+    with pytest.raises(PluginError, match="is no entry of the matrix"):
+        resolve("fast", cache, shipped=tmp_path / "gone.yaml")
     assert site.asked == []
 
 

@@ -50,6 +50,13 @@ def test_a_pipe_gets_one_line_for_each_core_that_ended() -> None:
     assert lines[10].endswith("(11 of 11 cores done)")
 
 
+def test_of_one_core_is_told_as_of_one() -> None:
+    out = io.StringIO()
+    with live_progress(Console(file=out, width=60), {"1.24.4": len(samples.SCENARIOS)}) as progress:
+        run_core(progress, "1.24.4")
+    assert out.getvalue().splitlines()[0].endswith("(1 of 1 core done)")
+
+
 def test_a_run_that_is_broken_off_says_how_far_it_came_and_keeps_its_exception() -> None:
     out = io.StringIO()
 
