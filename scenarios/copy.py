@@ -14,11 +14,20 @@ from harness.host.host import (
     FLOAT32,
     Host,
     NativeCallError,
+    Session,
     Tensor,
     UnsupportedError,
 )
 from harness.host.scenario import scenario
-from scenarios.models import CHAIN, NEGATE, NEGATE_AND_MOVE, SHAPE, TWO_BRANCHES
+from scenarios.models import (
+    CHAIN,
+    NEGATE,
+    NEGATE_AND_MOVE,
+    SHAPE,
+    TWO_BRANCHES,
+    WEIGHTED,
+    WEIGHTS,
+)
 from scenarios.runs import another_device, negated, rounds, where_negated
 from scenarios.values import patterned, values, zeros
 
@@ -45,6 +54,7 @@ __all__ = [
     "stream_order",
     "stream_then_run",
     "too_small",
+    "weights",
 ]
 
 _ORDERS = {"device-first": True, "cpu-first": False}
@@ -331,6 +341,36 @@ def deferred_producer(host: Host, name: str) -> None:
         host.check("y", -line.reshape(shape), host.read(outputs["y"]))
         host.check("negated", -line, host.read(outputs["negated"]))
     host.placed(model, session, {"negate": host.ep_name, "move": host.ep_name})
+
+
+@scenario(
+    "copy/weights",
+    why="A model's weights do not reach the device, or it is those of another session that do.",
+)
+def weights(host: Host) -> None:
+    """A session that stays, and one at a time beside it that has other weights than the last."""
+    staying = host.session(WEIGHTED[0])
+    for i in host.iterations():
+        # What was freed by the last one holds the weights of another model.
+        n = 1 + i % (len(WEIGHTED) - 1)
+        passing = host.session(WEIGHTED[n])
+        for salt in range(2):
+            _weighted(host, staying, 0, salt)
+            _weighted(host, passing, n, salt)
+        if i == 0:
+            host.placed(WEIGHTED[n], passing, {"scale": host.ep_name, "shift": host.ep_name})
+        passing.release()
+    host.placed(WEIGHTED[0], staying, {"scale": host.ep_name, "shift": host.ep_name})
+
+
+def _weighted(host: Host, session: Session, n: int, salt: int) -> None:
+    x = values(host.record.iteration or 0, salt)
+    scale, bias = WEIGHTS[n]
+    feed = host.cpu_tensor(x)
+    fetched = session.run({"x": feed}, {"y": FLOAT32})["y"]
+    host.check(f"y of model {n}", x * scale + bias, host.read(fetched))
+    fetched.release()
+    feed.release()
 
 
 _SIZES = (0, 1, 2, 3, 4, 5, 63, 255, 256, 257, 1021, 4096, 65_537)

@@ -11,11 +11,20 @@ from harness.host.bare import BareHost, EpDevice, Registration, Scope
 from harness.host.host import Array, Host, Session, SessionOptions, Tensor, UnsupportedError
 from harness.host.scenario import scenario
 from scenarios.models import CHAIN, NEGATE, NOBODYS
-from scenarios.runs import chained, negated, offered, where_chained, where_negated
+from scenarios.runs import (
+    chained,
+    grown,
+    negated,
+    offered,
+    rounds,
+    where_chained,
+    where_negated,
+)
 from scenarios.values import values
 
 __all__ = [
     "closed_first",
+    "descriptors",
     "environment_anew",
     "ep_name",
     "exit_alive",
@@ -35,6 +44,10 @@ __all__ = [
 _NOBODYS_OPTION = {"ort-ep-matrix.an_option_that_nobody_knows": "1"}
 _SELDOM = 5
 """Every so many iterations, what costs a device more than the rest of an iteration does."""
+_COUNTED = 40
+"""Rounds in which descriptors are counted."""
+_OPENED_LATE = 2
+"""How many a driver may open for good at any time: a cache on disk, or a library."""
 _GRACE_S = 1.0
 """What a thread that was told to end may need for it."""
 
@@ -104,6 +117,29 @@ def threads(host: BareHost) -> None:
         while (more := host.threads() - before) and time.monotonic() < given_up:
             time.sleep(0.01)
         host.truth("no thread is left of it", not more, f"{len(more)} threads")
+
+
+@scenario(
+    "lifecycle/descriptors",
+    why="A Run or a copy opens a file, a socket or a fence that is never closed.",
+)
+def descriptors(host: Host) -> None:
+    """Two sessions run, with copies there and back between, while descriptors are counted."""
+    sessions = [host.session(NEGATE) for _ in range(2)]
+    allocators = [host.device_allocator(session) for session in sessions]
+    seen = []
+    for i in host.iterations():
+        for _ in rounds(host, _COUNTED):
+            for n, (session, allocator) in enumerate(zip(sessions, allocators, strict=True)):
+                negated(host, session, salt=n)
+                tensor = host.device_tensor(allocator, values(i, salt=n))
+                host.check("a copy there and back", values(i, salt=n), host.read(tensor))
+                tensor.release()
+            seen.append(host.open_descriptors())
+    more = grown(seen, _COUNTED // 2)
+    told = f"there were {more} more while they were counted in {len(seen)} rounds"
+    host.truth("no more descriptors are open", more <= _OPENED_LATE, told)
+    where_negated(host, sessions[0])
 
 
 @scenario(

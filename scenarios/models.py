@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.host.model import Model
 
@@ -26,6 +27,8 @@ __all__ = [
     "SHAPE",
     "STEPS",
     "TWO_BRANCHES",
+    "WEIGHTED",
+    "WEIGHTS",
 ]
 
 SHAPE = (3, 2)
@@ -210,6 +213,37 @@ def _negate_and_add(model: Model) -> bytes:
     )
 
 
+def _weighted(scale: npt.NDArray[Any], bias: npt.NDArray[Any]) -> Build:
+    """A builder of a graph with initializers of float32, as every model from outside has them."""
+
+    def build(model: Model) -> bytes:
+        from onnx import TensorProto, helper, numpy_helper
+
+        x, y = (
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in (*model.inputs.items(), *model.outputs.items())
+        )
+        nodes = [
+            helper.make_node("Mul", ["x", "scale"], ["scaled"], name="scale"),
+            helper.make_node("Add", ["scaled", "bias"], ["y"], name="shift"),
+        ]
+        weights = {"scale": scale, "bias": bias}
+        graph = helper.make_graph(
+            nodes,
+            model.name,
+            [x],
+            [y],
+            [numpy_helper.from_array(value, name) for name, value in weights.items()],
+        )
+        proto = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION
+        )
+        built: bytes = proto.SerializeToString()
+        return built
+
+    return build
+
+
 def _either(model: Model) -> bytes:
     from onnx import TensorProto, helper
 
@@ -296,3 +330,18 @@ NEGATE_AND_ADD = Model("negate-and-add", {"x": SHAPE, "by": SHAPE}, {"y": SHAPE}
 
 EITHER = Model("either", {"doubled": (), "x": SHAPE}, {"y": SHAPE}, _either)
 """y = x + x if the boolean `doubled` is true, else x * x: control flow."""
+
+WEIGHTS = tuple(
+    (
+        np.arange(first, first + 6, dtype=np.float32).reshape(SHAPE),
+        -np.arange(100 * first, 100 * first + 6, dtype=np.float32).reshape(SHAPE),
+    )
+    for first in (2, 12, 22)
+)
+"""A scale and a bias for each of three models; no element is 0, 1, or that of another."""
+
+WEIGHTED = tuple(
+    Model(f"weighted-{n}", {"x": SHAPE}, {"y": SHAPE}, _weighted(scale, bias))
+    for n, (scale, bias) in enumerate(WEIGHTS)
+)
+"""y = x * scale + bias, with initializers for both."""

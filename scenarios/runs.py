@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.host.bare import BareHost, Registration, Scope
 from harness.host.host import FLOAT32, Array, EpDevice, Host, Session, UnsupportedError
 from scenarios.models import CHAIN, NEGATE, SHAPE
@@ -11,6 +13,7 @@ __all__ = [
     "Bound",
     "another_device",
     "chained",
+    "grown",
     "negated",
     "offered",
     "rounds",
@@ -54,6 +57,24 @@ def another_device(host: Host) -> EpDevice:
 def rounds(host: Host, least: int) -> range:
     """The rounds of one iteration, so many that all iterations together have at least so many."""
     return range(-(-least // host.iteration_count))
+
+
+def grown(seen: Sequence[int], unsettled: int = 0) -> int:
+    """By how much a measure grew that was taken after each round, for what stays that way.
+
+    The first fifth does not count, since caches are filled in it, and the most of the quarter
+    behind it is held against the least of the last quarter: what comes back is no growth.
+
+    Args:
+        seen: the measures, in their order.
+        unsettled: so many of the first do not count, if that is more than a fifth.
+
+    Returns:
+        The growth, negative if it became less.
+    """
+    settled = seen[max(unsettled, len(seen) // 5) :]
+    few = max(1, len(settled) // 4)
+    return min(settled[-few:]) - max(settled[:few])
 
 
 def negated(host: Host, session: Session, salt: int = 0) -> None:

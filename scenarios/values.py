@@ -1,4 +1,4 @@
-"""Input values: small whole numbers, exact in any type, that differ by element and iteration."""
+"""Input values, which differ by element and iteration: whole numbers, and all bits of a type."""
 
 from __future__ import annotations
 
@@ -26,16 +26,40 @@ def values(iteration: int, salt: int = 0) -> npt.NDArray[Any]:
 def patterned(
     shape: Sequence[int], iteration: int, dtype: npt.DTypeLike = np.float32, salt: int = 0
 ) -> npt.NDArray[Any]:
-    """An input of any shape and type: 1 to 250 again and again, begun elsewhere each time.
+    """An input of any shape and type: 255 elements again and again, begun elsewhere each time.
 
-    The period is no power of two, so that content that was moved by a page or a row shows. Of
-    bool, every odd number is true.
+    The period is no power of two, so that content that was moved by a page or a row shows. Of a
+    type of one byte it is that byte, from 1 to 255; of bool, every odd one is true. Of a wider
+    type, elements with something in each of their bytes take turns with small ones, negative ones
+    among both. No element is 0, infinite or no number; floats are normal, since a device may take
+    what is smaller for 0.
     """
-    numbers = np.arange(250) + 37 * iteration + 101 * salt
-    one_period = (numbers % 250 + 1).astype(np.uint8)
     kind = np.dtype(dtype)
-    repeated = one_period & 1 if kind == np.bool_ else one_period
-    return np.resize(repeated, shape).astype(kind, copy=False)
+    count = _PERIOD * kind.itemsize
+    numbers = (np.arange(count) + 37 * iteration + 101 * salt) % _PERIOD + 1
+    one_period = numbers.astype(np.uint8)
+    if kind == np.bool_:
+        one_period &= 1
+    elements = one_period.view(kind)
+    if kind.itemsize > 1:
+        elements = _normal(elements) if kind.kind == "f" else elements
+        small = numbers[:_PERIOD].astype(np.int8).astype(kind)
+        elements[1::2] = small[1::2]
+    return np.resize(elements, shape)
+
+
+_PERIOD = 255
+
+
+def _normal(floats: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same floats, but with another exponent where that is the least or the greatest."""
+    bits = floats.view(f"u{floats.itemsize}")
+    one, all_ones = (
+        np.array(number, dtype=floats.dtype).view(bits.dtype)
+        for number in (np.finfo(floats.dtype).smallest_normal, np.inf)
+    )
+    exponents = bits & all_ones
+    return np.where((exponents == 0) | (exponents == all_ones), bits ^ one, bits).view(floats.dtype)
 
 
 def zeros() -> npt.NDArray[Any]:

@@ -7,6 +7,7 @@ must run, and says what it counted. The host records; it never decides whether t
 from __future__ import annotations
 
 import json
+import platform
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from harness.host.descriptors import open_descriptors
 from harness.host.model import Model
 from harness.host.record import Recording, UnsupportedError
 from harness.host.resident import resident_bytes
@@ -236,6 +238,17 @@ class Host(Recording):
     def resident_bytes(self) -> int:
         """How much memory of this process is in use now."""
         return resident_bytes()
+
+    def open_descriptors(self) -> int:
+        """How many descriptors are open in this process now.
+
+        Raises:
+            UnsupportedError: the system has none that could be counted.
+        """
+        count = open_descriptors()
+        if count is None:
+            raise UnsupportedError("a count of open descriptors", f"{platform.system()} has none")
+        return count
 
     def shared_allocator(self, device: EpDevice | None = None) -> Handle:
         """The environment's allocator for the plugin's device memory, which the core owns.

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from harness.host.host import Host
-from scenarios.allocation import _GAUGES, _lie_apart, _stays
+from scenarios.allocation import _GAUGES, _ROUNDS, _ROUNDS_TO_FILL, _lie_apart, _stays
 
 MB = 2**20
 
@@ -51,6 +51,30 @@ def test_what_grows_each_round_is_told_from_what_comes_to_a_plateau(
     _stays(cast(Host, checks), _GAUGES["process"], seen)
 
     assert checks.held == [steady]
+
+
+def pool_of(kept: int, rounds: int) -> list[int]:
+    """Bytes in use, of a plugin that reuses none of the buffers freed last, and frees 4 a round."""
+    return [100 * MB + min(4 * n, kept) * MB for n in range(1, rounds + 1)]
+
+
+@pytest.mark.parametrize(("kept", "steady"), [(64, True), (100, True), (100_000, False)])
+def test_a_pool_that_fills_up_is_told_from_a_leak(kept: int, steady: bool) -> None:
+    checks = Checks()
+
+    for rounds in (2 * _ROUNDS, 100, 400):
+        _stays(cast(Host, checks), _GAUGES["process"], pool_of(kept, rounds), _ROUNDS_TO_FILL)
+
+    assert checks.held == [steady] * 3
+
+
+def test_a_megabyte_a_round_is_a_leak_behind_the_rounds_in_which_a_pool_fills() -> None:
+    checks = Checks()
+    seen = [(100 + n) * MB for n in range(2 * _ROUNDS)]
+
+    _stays(cast(Host, checks), _GAUGES["process"], seen, _ROUNDS_TO_FILL)
+
+    assert checks.held == [False]
 
 
 def test_a_count_must_not_grow_at_all() -> None:

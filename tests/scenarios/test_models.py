@@ -26,9 +26,14 @@ from scenarios.models import (
     SHAPE,
     STEPS,
     TWO_BRANCHES,
+    WEIGHTED,
+    WEIGHTS,
 )
 
-SMALL = [NEGATE, DOUBLE, TWO_BRANCHES, CHAIN, MIN_CHAIN, NOBODYS, STEPS, ADD_AND_NEGATE, LONG]
+SMALL = [
+    *(NEGATE, DOUBLE, TWO_BRANCHES, CHAIN, MIN_CHAIN, NOBODYS, STEPS, ADD_AND_NEGATE, LONG),
+    *WEIGHTED,
+]
 MODELS = [*SMALL, NEGATE_AND_ADD, EITHER, NEGATE_LARGE, *NEGATE_AND_MOVE.values()]
 
 
@@ -114,6 +119,21 @@ def test_the_steps_are_what_the_scenarios_expect_of_them() -> None:
     # x - 2x² by hand; the last is the largest that a scenario computes.
     assert y.tolist() == [[-1, -6], [-15, -36], [0, -5_156_866]]
     assert _stepped(x).tolist() == y.tolist()
+
+
+def test_the_weights_are_initializers_that_differ_in_every_element() -> None:
+    x = array(1, 2, 3, -4, 0.5, 600)
+    found = [computed(model, x=x)["y"].tolist() for model in WEIGHTED]
+
+    # By hand, of the scales from 2, 12 and 22 on and the biases from -200, -1200 and -2200 down.
+    assert found[0] == [[-198, -195], [-190, -223], [-201, 3995]]
+    assert found[1] == [[-1188, -1175], [-1160, -1263], [-1196, 8995]]
+    assert found[2] == [[-2178, -2155], [-2130, -2303], [-2191, 13995]]
+    assert np.unique([*WEIGHTS]).size == 3 * 2 * 6
+    assert not np.isin([*WEIGHTS], [0, 1]).any()
+    for model in WEIGHTED:
+        initializers = onnx.load_from_string(model.build(model)).graph.initializer
+        assert [one.data_type for one in initializers] == [onnx.TensorProto.FLOAT] * 2
 
 
 def test_adding_and_negating_twice_in_one_place_gives_the_input_back() -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from harness.host.host import Host, UnsupportedError
-from scenarios.runs import another_device, rounds
+from scenarios.runs import another_device, grown, rounds
 
 
 def stand_in(**attributes: Any) -> Host:
@@ -27,3 +27,23 @@ def test_another_device_is_not_the_driven_one() -> None:
     assert another_device(stand_in(device=devices[1], devices=devices)) is devices[0]
     with pytest.raises(UnsupportedError, match="second EP device"):
         another_device(stand_in(device=devices[0], devices=devices[:1]))
+
+
+@pytest.mark.parametrize(
+    ("seen", "unsettled", "by"),
+    [
+        ([7] * 20, 0, 0),
+        # Sixteen of twenty count, and of those the first four and the last four.
+        (list(range(20)), 0, 16 - 7),
+        (list(range(20, 0, -1)), 0, 1 - 16),
+        # Of twenty behind twenty it is five and five.
+        (list(range(40)), 20, 35 - 24),
+        ([*range(20), *[19] * 20], 20, 0),
+        # What came and went, wherever, was no growth; what stays was.
+        ([5, 5, 5, 5, 9, 5, 9, 5, 9, 5], 0, 0),
+        ([5] * 6 + [6] * 4, 0, 1),
+        ([5], 0, 0),
+    ],
+)
+def test_growth_is_what_stays_once_all_is_settled(seen: list[int], unsettled: int, by: int) -> None:
+    assert grown(seen, unsettled) == by

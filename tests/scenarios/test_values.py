@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from scenarios.allocation import _inputs
@@ -76,25 +79,82 @@ def test_every_input_decides_an_element_in_some_iteration() -> None:
     assert deciding == set("abcdefg")
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float32", "float64", "float16", "int8", "int64", "uint8", "uint16", "bool"]
-)
+FLOATS = ["float16", "float32", "float64"]
+SIGNED = ["int8", "int16", "int32", "int64"]
+UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *SIGNED, *UNSIGNED, "bool"])
 def test_a_pattern_has_the_shape_and_type_that_were_asked_for(dtype: str) -> None:
     array = patterned((5, 7), 3, dtype)
 
     assert (array.shape, array.dtype.name) == ((5, 7), dtype)
 
 
-def test_a_pattern_counts_to_250_and_begins_elsewhere_each_time() -> None:
-    assert patterned((252,), 0, np.uint8)[[0, 1, 249, 250, 251]].tolist() == [1, 2, 250, 1, 2]
+def test_a_pattern_of_bytes_counts_to_255_and_begins_elsewhere_each_time() -> None:
+    assert patterned((257,), 0, np.uint8)[[0, 1, 254, 255, 256]].tolist() == [1, 2, 255, 1, 2]
     assert patterned((3,), 1, np.uint8).tolist() == [38, 39, 40]
     assert patterned((3,), 0, np.uint8, salt=1).tolist() == [102, 103, 104]
+    assert patterned((128,), 0, np.int8)[[0, 126, 127]].tolist() == [1, 127, -128]
     assert patterned((4,), 0, np.bool_).tolist() == [True, False, True, False]
     assert patterned((0,), 0).size == 0
 
 
-def test_no_pattern_is_that_of_another_iteration_or_neighbour() -> None:
-    first = [int(patterned((1,), i, np.uint8, salt=n)[0]) for i in range(20) for n in (0, 1)]
+def test_a_pattern_of_wider_elements_takes_turns_with_small_ones() -> None:
+    assert [hex(n) for n in patterned((4,), 0, np.uint16)] == ["0x201", "0x2", "0x605", "0x4"]
+    assert patterned((130,), 0, np.int32)[[1, 125, 127, 129]].tolist() == [2, 126, -128, -126]
+    assert hex(patterned((1,), 0, np.uint64)[0]) == "0x807060504030201"
+    assert patterned((130,), 0, np.float32)[[1, 125, 127, 129]].tolist() == [2, 126, -128, -126]
+
+
+def all_of(dtype: str) -> npt.NDArray[Any]:
+    """What element-types copies in all iterations, one after the other."""
+    return np.concatenate([patterned((5, 7), i, dtype).ravel() for i in range(ITERATIONS)])
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *SIGNED, *UNSIGNED])
+def test_no_element_of_a_pattern_is_zero_and_each_bit_is_set_in_one_and_not_in_another(
+    dtype: str,
+) -> None:
+    array = all_of(dtype)
+    bits = np.unpackbits(array.view(np.uint8).reshape(array.size, -1), axis=1)
+
+    assert (array != 0).all()
+    assert bits.any(axis=0).all()
+    assert not bits.all(axis=0).any()
+
+
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_a_pattern_of_integers_has_small_and_large_ones_of_both_signs(dtype: str) -> None:
+    array = all_of(dtype)
+    largest = np.iinfo(dtype).max
+
+    assert array.max() > largest // 2
+    assert array.min() < -(largest // 2)
+    assert ((array > 0) & (array < 128)).any()
+    assert ((array < 0) & (array >= -128)).any()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_pattern_of_floats_is_finite_and_normal_and_has_all_sizes_of_both_signs(
+    dtype: str,
+) -> None:
+    every = np.concatenate([patterned((255,), i, dtype) for i in range(255)])
+    least, greatest = np.finfo(dtype).smallest_normal, np.finfo(dtype).max
+
+    assert np.isfinite(every).all()
+    assert (np.abs(every) >= least).all()
+    array = all_of(dtype).astype(np.float64)
+    for sign in (-1, 1):
+        sizes = sign * array[np.sign(array) == sign]
+        assert sizes.min() < float(least) ** 0.75
+        assert sizes.max() > float(greatest) ** 0.75
+        assert (sizes == sizes.round()).any()
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *SIGNED, *UNSIGNED])
+def test_no_pattern_is_that_of_another_iteration_or_neighbour(dtype: str) -> None:
+    first = [float(patterned((1,), i, dtype, salt=n)[0]) for i in range(20) for n in (0, 1)]
 
     assert len(set(first)) == len(first)
 

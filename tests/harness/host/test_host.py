@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from harness.host.blackbox import BlackBox, read_blackbox
@@ -319,6 +322,26 @@ def test_memory_in_use_is_that_of_now(host: Host) -> None:
 
     assert during - before > 60 << 20
     assert host.resident_bytes() < during - (60 << 20)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such descriptors")
+def test_open_descriptors_are_those_of_now(host: Host) -> None:
+    before = host.open_descriptors()
+    ends = os.pipe()
+    during = host.open_descriptors()
+    for end in ends:
+        os.close(end)
+
+    assert (before, during, host.open_descriptors()) == (during - 2, before + 2, before)
+
+
+def test_a_system_without_descriptors_is_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(psutil.Process, "num_fds", raising=False)
+    monkeypatch.setattr("platform.system", lambda: "Windows")
+
+    with pytest.raises(UnsupportedError, match="open descriptors: Windows has none") as caught:
+        host.open_descriptors()
+    assert not caught.value.of_core
 
 
 def test_kernel_runs_are_the_kernel_events_of_the_node() -> None:

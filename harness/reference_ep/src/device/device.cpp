@@ -156,6 +156,12 @@ void Device::free(const void* address) {
   statistics_.live_buffers -= 1;
   statistics_.in_use -= buffer->size;
   buffer->size = 0;
+  if (planted(Fault::frees_wait)) {
+    freed_.push_back(buffer);
+    if (freed_.size() <= 64) return;
+    buffer = freed_.front();
+    freed_.pop_front();
+  }
   pool_.emplace(buffer->capacity, buffer);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -99,6 +100,7 @@ class Device {
   AddressSpace addresses_{capacity};
   std::map<std::uintptr_t, std::unique_ptr<Buffer>> buffers_;
   std::multimap<std::size_t, Buffer*> pool_;  // by capacity
+  std::deque<Buffer*> freed_;                 // for a fault: not yet in the pool
   MemoryStatistics statistics_;
   Contract contract_;
   // For faults alone.

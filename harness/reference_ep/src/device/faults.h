@@ -31,6 +31,8 @@ namespace reference {
   FAULT(device_copy_dropped, "device-copy-dropped")                      \
   FAULT(moves_at_once, "moves-at-once")                                  \
   FAULT(empty_run_spoils, "empty-run-spoils")                            \
+  FAULT(weights_not_uploaded, "weights-not-uploaded")                    \
+  FAULT(negative_integers_lost, "negative-integers-lost")                \
   /* allocation */                                                       \
   FAULT(reuse_not_cleared, "reuse-not-cleared")                          \
   FAULT(half_cleared, "half-cleared")                                    \
@@ -43,6 +45,7 @@ namespace reference {
   FAULT(environment_not_cleared, "environment-not-cleared")              \
   FAULT(leak_an_allocation, "leak-an-allocation")                        \
   FAULT(leak_a_session, "leak-a-session")                                \
+  FAULT(frees_wait, "frees-wait")                                        \
   FAULT(wrong_alignment, "wrong-alignment")                              \
   FAULT(null_without_status, "null-without-status")                      \
   FAULT(garbage_statistics, "garbage-statistics")                        \
@@ -116,6 +119,7 @@ namespace reference {
   FAULT(exit_handler_ends_process, "exit-handler-ends-process")          \
   FAULT(directory_changed_at_unregister, "directory-changed-at-unregister") \
   FAULT(exit_with_session_crashes, "exit-with-session-crashes")          \
+  FAULT(leak_descriptors, "leak-descriptors")                            \
   /* hostile */                                                          \
   FAULT(exit_in_run, "exit-in-run")                                      \
   FAULT(abort_in_run, "abort-in-run")                                    \

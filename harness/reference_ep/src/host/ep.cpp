@@ -97,6 +97,11 @@ Ep::~Ep() {
   if (!options_.fault.empty()) plant(nullptr, fault_option);
 }
 
+void Ep::kernel_created() {
+  kernels_ += 1;
+  at_kernel_creation();
+}
+
 void Ep::end_creation() {
   if (creation_) contract().end(*creation_);
   creation_.reset();

@@ -36,7 +36,7 @@ class Ep : public OrtEp {
 
   // For kernels: whether a value of that name leaves the graph, and what a run executed.
   bool is_graph_output(const std::string& name) const { return graph_outputs_.count(name) != 0; }
-  void kernel_created() { kernels_ += 1; }
+  void kernel_created();
   void kernel_ran() { kernels_run_ += 1; }
   // For a fault: a run that executed nothing has spoiled all later ones.
   bool spoiled() const { return spoiled_; }

@@ -133,6 +133,14 @@ void grow_memory() {
   last = leaked;
 }
 
+void leak_descriptor() {
+#if defined(_WIN32)
+  CreateEventA(nullptr, FALSE, FALSE, nullptr);
+#else
+  [[maybe_unused]] const int leaked = dup(STDERR_FILENO);
+#endif
+}
+
 // Faults that are one deed are done once in a process, so that one cell shows them.
 bool first_time(Fault fault) {
   static std::atomic<Fault> last{Fault::none};
@@ -158,6 +166,8 @@ struct AtTheEnd {
 void check_for_end() {
   if (ended) throw Failure(Code::ep_fail, "the device was ended with an earlier registration");
 }
+
+thread_local bool kernels_to_come = false;
 
 std::mutex queues[2];
 std::timed_mutex after_error_lock;
@@ -214,9 +224,15 @@ void at_session_start() {
   check_for_end();
   sessions += 1;
   had_session = true;
+  kernels_to_come = true;
 }
 
+void at_kernel_creation() { kernels_to_come = false; }
+
+bool without_kernels() { return kernels_to_come; }
+
 void at_session_release(bool complete) {
+  if (!complete) kernels_to_come = false;
   sessions -= 1;
   if (planted(Fault::half_made_session_poisons) && !complete) poisoned = true;
   if (planted(Fault::crash_at_session_release)) crash();
@@ -237,6 +253,7 @@ void at_run_start() {
   static std::atomic<int> slowed_down{0};
   check_for_end();
   if (planted(Fault::memory_grows)) grow_memory();
+  if (planted(Fault::leak_descriptors)) leak_descriptor();
   if (planted(Fault::runs_slow_down)) std::this_thread::sleep_for(slowed_down++ * 20ms);
   if (planted(Fault::lock_kept_after_error)) {
     after_error_lock.lock();

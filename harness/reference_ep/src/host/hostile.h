@@ -8,6 +8,7 @@ namespace reference {
 void at_register();
 void die_if_met_in_creation();
 void at_session_start();
+void at_kernel_creation();
 // Whether it was complete: some fail after the EP was made, and never get a kernel.
 void at_session_release(bool complete);
 // Whether the factory was ever asked for its devices.
@@ -21,6 +22,10 @@ void at_bad_option();
 
 // Whether an earlier registration of this process left its mark, which survives an unload.
 bool registered_before();
+
+// Whether this thread is making a session that has no kernel yet. ORT copies the initializers to the
+// device then.
+bool without_kernels();
 
 // Throws Failure for every session after one whose creation failed.
 void check_for_poison();

@@ -98,6 +98,22 @@ struct Transfer : OrtDataTransferImpl {
     return copy;
   }
 
+  // For a fault: what is uploaded, without the sign of what may be a small negative integer of four
+  // bytes.
+  static std::vector<std::byte> without_signs(const End& from) {
+    const auto* first = static_cast<const std::byte*>(from.address);
+    std::vector<std::byte> found(first, first + from.bytes);
+    for (std::size_t at = 0; at + sizeof(std::int32_t) <= found.size();
+         at += sizeof(std::int32_t)) {
+      std::int32_t number = 0;
+      std::memcpy(&number, &found[at], sizeof number);
+      if (number >= 0 || number < -1'000'000) continue;
+      number = -number;
+      std::memcpy(&found[at], &number, sizeof number);
+    }
+    return found;
+  }
+
   // How many bytes of a copy a fault leaves.
   static std::size_t kept(std::size_t bytes, std::size_t elements) {
     if (planted(Fault::part_of_the_bytes) && bytes > 4) return bytes - 4;
@@ -111,6 +127,13 @@ struct Transfer : OrtDataTransferImpl {
     if (copy.from.bytes == 0) return;
     const InProgress operation(copy.device().contract(), Operation::copy, 0);
     copy.to.region.bytes = copy.from.region.bytes = kept(copy.from.bytes, copy.from.elements);
+    if (planted(Fault::weights_not_uploaded) && without_kernels() && !copy.from.on_device) return;
+    std::vector<std::byte> spoilt;
+    if (planted(Fault::negative_integers_lost) && !copy.from.on_device &&
+        copy.from.bytes == copy.from.elements * sizeof(std::int32_t)) {
+      spoilt = without_signs(copy.from);
+      copy.from.address = spoilt.data();
+    }
     if (planted(Fault::success_without_copy) && !copy.to.on_device) return;
     if (planted(Fault::device_copy_dropped) && copy.from.on_device && copy.to.on_device) return;
     if (planted(Fault::stale_readback) && !copy.to.on_device) return perform_stale(copy);
