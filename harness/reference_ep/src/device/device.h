@@ -100,10 +100,10 @@ class Device {
   AddressSpace addresses_{capacity};
   std::map<std::uintptr_t, std::unique_ptr<Buffer>> buffers_;
   std::multimap<std::size_t, Buffer*> pool_;  // by capacity
-  std::deque<Buffer*> freed_;                 // for a fault: not yet in the pool
   MemoryStatistics statistics_;
   Contract contract_;
   // For faults alone.
+  std::deque<Buffer*> freed_;  // not yet in the pool
   std::shared_ptr<Recording> recording_of_all_;
   std::vector<std::function<void()>> put_off_;
   std::map<int, Graph> captured_;
