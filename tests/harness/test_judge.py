@@ -620,6 +620,8 @@ def test_what_a_scenario_did_not_come_to_try_is_no_proof_of_a_device() -> None:
         (True, None, "expected"),
         (False, None, "unexpected"),
         (True, {"outcome": "passed"}, "unexpected"),
+        (True, {"outcome": "crashed"}, "expected"),
+        (False, {"outcome": "crashed"}, "unexpected"),
         (True, {"capture": {"kernel_runs": 1}}, "expected"),
     ],
 )
