@@ -324,8 +324,11 @@ def test_overlaps_are_counted_when_threads_break_the_contract(
     assert {host["host"] for host in overlapped} == {OLDEST, MIDDLE}
     for host in overlapped:
         assert host["device"] == 0
-        assert any("run" in kind for kind in host["by_kind"]), host
         assert " during " in host["first"]
+    # Which operations meet is chance, in a host that met few times above all.
+    for core in (OLDEST, MIDDLE):
+        kinds = {kind for host in overlapped if host["host"] == core for kind in host["by_kind"]}
+        assert any("run" in kind for kind in kinds), kinds
 
 
 def test_the_overlaps_are_in_the_allocator_statistics(library: Path, newest: Core) -> None:
