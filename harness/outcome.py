@@ -420,7 +420,7 @@ def _report(
 def _lack(observation: Observation, report: ScenarioReport, lack: Unsupported) -> Finding:
     """What is lacking, unless it was there in earlier iterations, or asking for it did harm."""
     told = f"asked for {lack.asked}; {lack.answered}"
-    if report.iterations_passed:
+    if report.iterations_passed and not lack.of_core:
         return Finding(
             "failed",
             "incomplete",

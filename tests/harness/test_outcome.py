@@ -762,6 +762,10 @@ def test_what_was_there_in_earlier_iterations_is_not_lacking() -> None:
         "asked for a stream; there is none; before that 4 iterations had it and passed"
     )
     assert ends(report=report(unsupported=lack)) == ("unsupported", "unsupported")
+    # A core has a function or has it not; a scenario may ask for it late.
+    of_core = lack.model_copy(update={"of_core": True})
+    late = report(unsupported=of_core, iterations_passed=4)
+    assert ends(report=late) == ("unsupported", "unsupported")
 
 
 def test_what_worked_before_is_neither_refused_nor_without_a_device() -> None:
