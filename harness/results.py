@@ -190,7 +190,7 @@ class Observation(_Value):
     )
     no_device: bool = False
     identity: HostIdentity = HostIdentity()
-    clean_end: bool = Field(description="The host tore down in order and ended with status 0.")
+    clean_end: bool = Field(description="The host tore down in order and ended as it was told to.")
     teardown_errors: list[str] = Field(default_factory=list)
     left_behind: list[str] = Field(
         default_factory=list, description="Processes that outlived the host, and were ended."
