@@ -16,6 +16,7 @@ from typing import Literal
 from packaging.version import Version
 
 from harness.config import Mode
+from harness.outcome import INFRASTRUCTURE, NO_OVERLAP
 from harness.results import CellResult, CoreResult, Results
 
 __all__ = ["Audit", "CoreAudit", "Happening", "Standing", "audit_of"]
@@ -30,10 +31,7 @@ Standing = Literal["contradicted", "confirmed", "consistent", "unproved", "unkno
 * unknown: the core refused the plugin, nothing overlapped, or nothing could be tried
 """
 
-_SAYS_NOTHING = ("rejected", "unsupported", "not-run", "infra-error")
-# What could not be tried at all. That lanes never met was tried, and is no fault of the machine.
-_NOT_TRIED = ("not-run", "infra-error")
-_TRIED_AFTER_ALL = "no-overlap"
+_SAYS_NOTHING = ("rejected", "unsupported", *INFRASTRUCTURE)
 
 
 @dataclass(frozen=True)
@@ -205,7 +203,8 @@ def _alike(said: Mapping[str, tuple[str, str]]) -> tuple[Happening, ...]:
 
 
 def _was_not_tried(cell: CellResult) -> bool:
-    return cell.outcome in _NOT_TRIED and cell.reason != _TRIED_AFTER_ALL
+    # That lanes never met was tried, and is no fault of the machine.
+    return cell.outcome in INFRASTRUCTURE and cell.reason != NO_OVERLAP
 
 
 def _silence(

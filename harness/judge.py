@@ -18,6 +18,7 @@ from harness.names import matches
 from harness.outcome import (
     COMPLETE_HINT,
     CUT_OFF,
+    INFRASTRUCTURE,
     NO_DEVICE,
     AskedFor,
     Finding,
@@ -43,7 +44,6 @@ from harness.results import (
 
 __all__ = ["Case", "Expected", "exit_code", "expected_of", "judge"]
 
-_INFRASTRUCTURE = ("infra-error", "not-run")
 _GOOD_ENDS = ("passed", "unsupported", "rejected")
 
 
@@ -146,7 +146,7 @@ def exit_code(results: Results) -> int:
     off = [cell for cell in results.cells if cell.verdict != "expected"]
     summary = results.summary
     if (
-        any(cell.outcome not in _INFRASTRUCTURE for cell in off)
+        any(cell.outcome not in INFRASTRUCTURE for cell in off)
         or summary.outdated_expectations
         or summary.unmatched_expectations
     ):

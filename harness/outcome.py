@@ -32,6 +32,7 @@ from harness.results import NativeError, Observation, ScenarioReport, Unsupporte
 __all__ = [
     "COMPLETE_HINT",
     "CUT_OFF",
+    "INFRASTRUCTURE",
     "NO_DEVICE",
     "NO_OVERLAP",
     "REASONS",
@@ -44,6 +45,8 @@ __all__ = [
     "shows_a_device",
 ]
 
+INFRASTRUCTURE: tuple[Outcome, ...] = ("infra-error", "not-run")
+"""Outcomes of what could not be tried: they say nothing of the plugin."""
 NO_DEVICE = "no-ep-device"
 NO_OVERLAP = "no-overlap"
 COMPLETE_HINT = "`ort-ep-matrix run --resume FOLDER` completes the run in its run folder."

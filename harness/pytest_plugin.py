@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["CellItem", "CoreCells", "MatrixFile"]
 
 _FOLDER, _OBSERVATIONS = "ort_ep_matrix_folder", "ort_ep_matrix_observations"
-_INFRASTRUCTURE = ("infra-error", "not-run")
 _LOG_LINES = 20
 _LABEL = 10
 
@@ -203,13 +202,14 @@ class CellItem(pytest.Item):
 
     def setup(self) -> None:
         """Execute the cell; an error if the harness could not."""
+        from harness.outcome import INFRASTRUCTURE
         from harness.workflow import execute_cell
 
         run = self.config.stash[_RUN]
         result, self.observations = execute_cell(run.planned, run.record, self._cell, run.folder)
         self._result = result
         self.user_properties += _properties(result)
-        if result.verdict != "expected" and result.outcome in _INFRASTRUCTURE:
+        if result.verdict != "expected" and result.outcome in INFRASTRUCTURE:
             pytest.fail(_explained(result, run.folder), pytrace=False)
 
     def runtest(self) -> None:

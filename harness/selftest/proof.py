@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.outcome import INFRASTRUCTURE
 from harness.results import CellResult
 from harness.selftest.faults import Fault
 from harness.selftest.neighbours import Neighbours
 from harness.selftest.scoring import Planting
 
 __all__ = ["Proof", "Round"]
-
-_INFRASTRUCTURE = ("infra-error", "not-run")
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Proof:
             for cell in cells
         ]
         if (
-            any(cell.outcome not in _INFRASTRUCTURE for cell in wrong)
+            any(cell.outcome not in INFRASTRUCTURE for cell in wrong)
             or any(one.expectations for one in self.rounds)
             or any(one.left_behind for one in self.neighbours)
             or any(one.score in ("otherwise", "missed") for one in self.plantings)

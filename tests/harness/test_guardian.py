@@ -43,6 +43,10 @@ with guarded(mark):
     print(hosts[0].pid, hosts[1].stdout.readline().decode(), flush=True)
     if how == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
+    if how == "stopped":
+        import psutil
+        (guardian,) = [one for one in psutil.Process().children() if mark == one.cmdline()[-1]]
+        guardian.suspend()
 """
 
 
@@ -104,6 +108,16 @@ def test_an_engine_that_ends_in_order_takes_its_guardian_along_and_nothing_is_en
     assert alive(pids) == pids
     # Besides the tokens, what descends from them and is of their sessions.
     assert end_marked(mark) == 4
+
+
+def test_a_guardian_that_somebody_stopped_does_not_hold_up_the_end(
+    engine: Callable[[str], list[int]], mark: str
+) -> None:
+    began = time.monotonic()
+    engine("stopped")
+
+    assert time.monotonic() - began < 30
+    assert guardians(mark) == []
 
 
 def test_only_what_has_the_mark_is_ended(mark: str) -> None:

@@ -17,6 +17,7 @@ def host(
     script: str,
     job: bytes = b'{"token": "t", "x": 1}\n',
     *,
+    before: str = "",
     close: bool = False,
     session: bool = False,
 ) -> str:
@@ -25,6 +26,7 @@ def host(
         "import os, subprocess, sys, time\n"
         "from pathlib import Path\n"
         "from harness.host.channel import log_to, open_channel\n"
+        f"{before}\n"
         "channel = open_channel()\n"
     )
     process = subprocess.Popen(
@@ -74,6 +76,16 @@ def test_nothing_that_is_printed_gets_into_the_channel() -> None:
     assert len(told.splitlines()) == 1
     assert errors == "from python\nfrom Cfrom a child\n"
     assert status == "0"
+
+
+def test_a_low_limit_on_descriptors_leaves_room_for_the_channel() -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))"
+    told, errors, status = host("channel.receive_job(); channel.send('hi')", before=limit).split(
+        "|"
+    )
+
+    assert json.loads(told)["event"] == "hi"
+    assert (errors, status) == ("", "0")
 
 
 def test_a_child_inherits_no_end_of_the_channel() -> None:

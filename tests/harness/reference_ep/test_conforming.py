@@ -378,6 +378,26 @@ def test_the_address_sanitizer_reports_nothing_in_real_hosts(
     assert [path.read_text() for path in tmp_path.glob("asan*")] == []
 
 
+@pytest.mark.parametrize(
+    ("fault", "reasons", "says"),
+    [
+        ("exit-handler-ends-process", {"at-exit"}, "exit status 0"),
+        ("directory-changed-at-unregister", {"teardown-error"}, "working directory: / became"),
+        ("signal-handlers-replaced", {"process-state"}, "answer to SIGSEGV"),
+    ],
+)
+def test_what_a_plugin_leaves_when_it_goes_is_seen(
+    lab: Lab, newest: Core, fault: str, reasons: set[str], says: str
+) -> None:
+    (cell,) = lab.run(
+        [newest], names=["copy/cpu-io"], environment={"ORT_REFERENCE_EP_FAULT": fault}
+    ).values()
+
+    assert cell.outcome in ("failed", "crashed")
+    assert cell.reason in reasons
+    assert says in cell.detail
+
+
 def test_a_refused_registration_is_a_refusal_in_every_kind_of_host(lab: Lab, newest: Core) -> None:
     names = ["copy/cpu-io", "python/cpu-arrays", "lifecycle/ep-name"]
     seen = lab.run(

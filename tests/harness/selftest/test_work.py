@@ -66,12 +66,20 @@ def test_a_fault_that_is_none_is_answered_with_the_one_that_was_meant(matrix: Pa
         prepared(matrix, faults=("abort-in-runs",))
 
 
-def test_a_fault_in_the_environment_is_refused(
-    matrix: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        (VARIABLE, "abort-in-run"),
+        ("ORT_REFERENCE_EP_DEVICES", "1"),
+        ("ORT_REFERENCE_EP_FORCE_LEGACY", "1"),
+    ],
+)
+def test_what_would_make_another_plugin_of_it_is_refused(
+    matrix: Path, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "abort-in-run")
+    monkeypatch.setenv(variable, value)
 
-    with pytest.raises(InputError, match="is set to abort-in-run"):
+    with pytest.raises(InputError, match=f"{variable} is set to {value}"):
         prepared(matrix)
 
 
