@@ -331,3 +331,15 @@ def held(host: Host, hold: Callable[[], object]) -> None:
     _work(host)
     Path(os.environ["ROGUE_FLAG"]).touch()
     hold()
+
+
+@scenario("rogue/until-told", why="Waits, whenever it runs, until it is told to go on.")
+def until_told(host: Host) -> None:
+    _work(host)
+    folder = Path(os.environ["ROGUE_FLAG"]).parent
+    number = 1
+    while (folder / f"waiting-{number}").exists():
+        number += 1
+    (folder / f"waiting-{number}").touch()
+    while not (folder / f"go-{number}").exists():
+        time.sleep(0.01)
