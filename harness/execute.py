@@ -51,6 +51,7 @@ from harness.outcome import (
 from harness.plan import Cell, CorePlan
 from harness.remaining import Remaining, failed_in_setup, remaining
 from harness.results import Death, HostIdentity, MappedFile, Observation, ScenarioReport
+from harness.waiting import results_of
 
 __all__ = ["Progress", "Setting", "execute", "quiet", "unfinished"]
 
@@ -178,8 +179,7 @@ def execute(
             drives = [_Drive(plan, by_id[plan.core], setting, before, mark) for plan in plans]
             futures = [pool.submit(_run_core, drive) for drive in drives]
             try:
-                for future in futures:
-                    future.result()
+                results_of(futures)
             except BaseException:
                 setting.stop.set()
                 raise

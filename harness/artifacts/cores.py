@@ -8,7 +8,6 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from harness.artifacts.installed import find_installed
 from harness.artifacts.library import inspect_library, misfit, not_a_library
 from harness.artifacts.lock import Lock, LockedWheel
 from harness.artifacts.network import Network
+from harness.artifacts.obtaining import obtain_all
 from harness.artifacts.progress import Progress, no_progress
 from harness.artifacts.releases import Release, pick_releases
 from harness.artifacts.selection import Selection, parse_selectors
@@ -166,7 +166,7 @@ def resolve_cores(
     around = Surroundings(base, cache, target or current_target(), network, lock, refresh, progress)
     try:
         candidates = _select(matrix, selection, around)
-        cores = _obtain_all(candidates, network)
+        cores = obtain_all(_obtain, candidates, network, _THREADS)
     finally:
         network.close()
     return _with_ids(cores)
@@ -198,7 +198,8 @@ def list_cores(
         versions = sorted({each.version for each in candidates})
         if len(versions) == len(candidates):
             return [(str(version), str(version)) for version in versions]
-        return [(core.id, core.version) for core in _with_ids(_obtain_all(candidates, network))]
+        cores = obtain_all(_obtain, candidates, network, _THREADS)
+        return [(core.id, core.version) for core in _with_ids(cores)]
     finally:
         network.close()
 
@@ -652,17 +653,6 @@ def _hash(path: Path) -> str:
             f"{path} cannot be read: {error.strerror or error}.",
             "Give yourself the right to read it.",
         ) from None
-
-
-def _obtain_all(candidates: list[_Candidate], network: Network) -> list[Core]:
-    with ThreadPoolExecutor(_THREADS, "core") as pool:
-        try:
-            return list(pool.map(_obtain, candidates))
-        except BaseException:
-            # Ctrl-C must not wait for the downloads that are under way.
-            network.stop()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def _obtain(candidate: _Candidate) -> Core:

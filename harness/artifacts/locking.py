@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
@@ -14,6 +13,7 @@ from harness.artifacts.cores import ObtainedWheel, Surroundings, obtain_wheel
 from harness.artifacts.index import WheelFile, fresh_listing
 from harness.artifacts.lock import Lock, LockedLibrary, LockedRelease, LockedWheel, read_lock
 from harness.artifacts.network import Network
+from harness.artifacts.obtaining import obtain_all
 from harness.artifacts.progress import Progress, no_progress
 from harness.artifacts.releases import Release, pick_releases, wheel_per_platform
 from harness.artifacts.selection import pins
@@ -116,13 +116,7 @@ def _obtain(releases: Sequence[Release], around: Surroundings) -> dict[str, Obta
             troubles.append(error)
             return None
 
-    with ThreadPoolExecutor(_THREADS, "core") as pool:
-        try:
-            got = list(pool.map(obtain, wheels))
-        except BaseException:
-            around.network.stop()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    got = obtain_all(obtain, wheels, around.network, _THREADS)
     if troubles:
         raise ArtifactError(
             "The lock was not written: " + " ".join(error.message for error in troubles),

@@ -7,7 +7,6 @@ Its package has a core of its own, built into an extension module, so it must fi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from harness.artifacts.cache import Cache
 from harness.artifacts.cores import Core
 from harness.artifacts.index import WheelFile, listing
 from harness.artifacts.network import Network
+from harness.artifacts.obtaining import obtain_all
 from harness.artifacts.progress import Progress, no_progress
 from harness.artifacts.store import remember_hash, remembered_hash
 from harness.artifacts.unpacked import obtain_unpacked
@@ -66,10 +66,10 @@ def python_packages(
             return PythonPackage(None, None, str(error))
 
     try:
-        with ThreadPoolExecutor(_THREADS, "package") as pool:
-            return dict(zip([core.id for core in cores], pool.map(obtain, cores), strict=True))
+        packages = obtain_all(obtain, cores, network, _THREADS)
     finally:
         network.close()
+    return dict(zip([core.id for core in cores], packages, strict=True))
 
 
 def fitting_wheel(wheels: Sequence[WheelFile]) -> WheelFile | None:

@@ -26,6 +26,7 @@ from harness.selftest.planting import Site, ends_and_middle, plant, sites, unwat
 from harness.selftest.proof import Proof, Round
 from harness.selftest.scoring import Planting
 from harness.store import create_folder
+from harness.waiting import results_of
 from harness.workflow import Ground, Planned, Selection, execute_run, judge_run, plan_on, prepare
 
 __all__ = ["Prepared", "Wanted", "prepare_proof", "prove"]
@@ -190,7 +191,7 @@ def _plant_all(
                 (waiting if site.fault.hangs else working).submit(one, site)
                 for site in prepared.sites
             ]
-            return [each.result() for each in planted], [each.result() for each in runs]
+            return results_of(planted), results_of(runs)
         except BaseException:
             stop.set()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import signal
 import subprocess
@@ -226,11 +227,33 @@ def test_a_killed_run_is_completed_by_one_process_and_then_left_as_it_is(bench: 
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_an_interrupted_run_is_completed(bench: Bench) -> None:
+def signal_main(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
+
+
+def signal_another_thread(process: subprocess.Popen[str]) -> None:
+    """As where a signal comes just before the main thread falls asleep: it wakes nobody."""
+    other = next(one.id for one in psutil.Process(process.pid).threads() if one.id != process.pid)
+    assert ctypes.CDLL(None).tgkill(process.pid, other, signal.SIGINT) == 0
+
+
+@pytest.mark.parametrize(
+    "interrupt",
+    [
+        signal_main,
+        pytest.param(
+            signal_another_thread,
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="tgkill is of Linux"),
+        ),
+    ],
+)
+def test_an_interrupted_run_is_completed(
+    bench: Bench, interrupt: Callable[[subprocess.Popen[str]], None]
+) -> None:
     bench.go_on(1)
     process = bench.start(FINE, WAITING, cores=("1.24.4", "1.32.0"))
     bench.until(process, lambda: bench.waits(2))
-    process.send_signal(signal.SIGINT)
+    interrupt(process)
     process.communicate(timeout=60)
     assert process.returncode == 3
 
