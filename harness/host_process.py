@@ -229,21 +229,16 @@ def _converse(
         target=_give, args=(process.stdin, _job_line(job, secret, blackbox)), daemon=True
     ).start()
     planned = {task.scenario: task for task in job.tasks}
-    limit = job.setup_timeout_s
-    deadline = time.monotonic() + limit
+    limit = _Limit(job.setup_timeout_s)
     number = 0
-    awake = time.monotonic()
     while True:
-        # Where we ourselves were stopped, the host is not to blame for the time.
-        lost = time.monotonic() - awake - _POLL_S
-        deadline += lost if lost > _STOPPED_S else 0.0
-        awake = time.monotonic()
+        left_s = limit.left_s()
         if stop is not None and stop.is_set():
             return "stopped", "the run was interrupted"
         try:
-            line = _next_line(process, lines, deadline)
+            line = _next_line(process, lines, left_s)
         except TimeoutError:
-            return "hang", f"no end after {limit:g} s"
+            return "hang", f"no end after {limit.seconds:g} s"
         if line == b"":
             continue
         if line is None:
@@ -259,13 +254,36 @@ def _converse(
             return "channel", f"a message that makes no sense: {why}"
         if phase == "started":
             assert run.running is not None  # noqa: S101 - `_take` set it
-            limit = planned[run.running].timeout_s
+            seconds = planned[run.running].timeout_s
             on_start(run.running)
         elif phase == "ended":
-            limit = job.setup_timeout_s
+            seconds = job.setup_timeout_s
             on_report(next(reversed(run.reports.values())))
-        deadline = time.monotonic() + limit
-    return _ended(process, run, secret.farewell, deadline, limit, stop)
+        else:
+            seconds = limit.seconds
+        limit = _Limit(seconds)
+    return _ended(process, run, secret.farewell, limit, stop)
+
+
+class _Limit:
+    """A time that runs out, less the time in which we ourselves were stopped.
+
+    Args:
+        seconds: how long it is from now on.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._awake = time.monotonic()
+        self._end = self._awake + seconds
+
+    def left_s(self) -> float:
+        """The seconds left; none below zero. A gap between two questions is a stop of ours."""
+        now = time.monotonic()
+        lost = now - self._awake - _POLL_S
+        self._end += lost if lost > _STOPPED_S else 0.0
+        self._awake = now
+        return max(0.0, self._end - now)
 
 
 def _give(stream: IO[bytes], line: bytes) -> None:
@@ -275,21 +293,20 @@ def _give(stream: IO[bytes], line: bytes) -> None:
 
 
 def _next_line(
-    process: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes | None], deadline: float
+    process: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes | None], left_s: float
 ) -> bytes | None:
     """The next line; empty if there is none yet, none if there will be no more.
 
     Raises:
-        TimeoutError: the deadline has passed.
+        TimeoutError: no time is left.
     """
     # What was said in time is heard, however late we come to it.
     with contextlib.suppress(queue.Empty):
         return lines.get_nowait()
-    remaining = deadline - time.monotonic()
-    if remaining <= 0:
+    if not left_s:
         raise TimeoutError
     try:
-        return lines.get(timeout=min(remaining, _POLL_S))
+        return lines.get(timeout=min(left_s, _POLL_S))
     except queue.Empty:
         if process.poll() is None:
             return b""
@@ -304,8 +321,7 @@ def _ended(
     process: subprocess.Popen[bytes],
     run: HostRun,
     farewell: int,
-    deadline: float,
-    limit: float,
+    limit: _Limit,
     stop: threading.Event | None,
 ) -> tuple[str, str]:
     """The host's stream has ended; now its process should, too."""
@@ -314,18 +330,17 @@ def _ended(
         run.torn_down or run.setup_failed or run.core_unusable is not None or without_device
     )
     # Without its channel a host can do nothing more that counts.
-    now = time.monotonic()
-    deadline = max(deadline, now + _GRACE_S) if said_all else now + _GRACE_S
+    grace = _Limit(max(limit.left_s(), _GRACE_S) if said_all else _GRACE_S)
     while (returncode := process.poll()) is None:
-        remaining = deadline - time.monotonic()
+        left_s = grace.left_s()
         if stop is not None and stop.is_set():
             return "stopped", "the run was interrupted"
-        if remaining <= 0 and said_all:
-            return "hang", f"no end of the process after {limit:g} s"
-        if remaining <= 0:
+        if not left_s and said_all:
+            return "hang", f"no end of the process after {limit.seconds:g} s"
+        if not left_s:
             return "channel", "the host's channel was closed while its process went on"
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=min(remaining, _POLL_S))
+            process.wait(timeout=min(left_s, _POLL_S))
     name, killed = exit_name(returncode)
     if killed:
         return "signal", name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -391,6 +392,30 @@ def test_time_in_which_the_engine_itself_was_stopped_is_not_the_hosts(
         "work('copy/b'); torn_down()",
         limit=3.0,
         setup_limit=20.0,
+    )
+
+    assert slept
+    assert how(seen) == "clean"
+
+
+def test_time_in_which_the_engine_was_stopped_is_not_that_of_a_host_that_ends(
+    run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = subprocess.Popen.wait
+    slept: list[float] = []
+
+    def stopped_once(process: subprocess.Popen[Any], timeout: float | None = None) -> int:
+        if not slept:
+            slept.append(4.0)
+            time.sleep(slept[0])
+            raise subprocess.TimeoutExpired("the host", timeout or 0.0)
+        return wait(process, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", stopped_once)
+    seen = run(
+        "job(); ready(); work('copy/a', 'copy/b'); torn_down(); os.close(1); time.sleep(4.5)",
+        limit=3.0,
+        setup_limit=3.0,
     )
 
     assert slept
