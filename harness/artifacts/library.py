@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import stat
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -156,6 +157,7 @@ def _read(path: Path) -> Library | None:
 
     # It would write what it thinks of a damaged file to the terminal.
     lief.logging.disable()
+    warnings.filterwarnings("ignore", ".* is not a valid ", RuntimeWarning, __name__)
     name, size = str(path), path.stat().st_size
     if lief.is_elf(name):
         return _read_elf(lief.ELF.parse(name), size)
@@ -186,7 +188,7 @@ def _read_elf(binary: lief.ELF.Binary | None, size: int) -> Library | None:
     program = binary.header.file_type != lief.ELF.Header.FILE_TYPE.DYN or binary.has_interpreter
     return _library(
         "ELF",
-        [binary.header.machine_type.name],
+        [_machine(binary.header.machine_type)],
         shared=not program,
         exports=[str(symbol.name) for symbol in binary.exported_symbols],
         version=versions[0] if len(versions) == 1 else None,
@@ -202,7 +204,7 @@ def _read_pe(binary: lief.PE.Binary | None, size: int) -> Library | None:
         return None
     return _library(
         "PE",
-        [binary.header.machine.name],
+        [_machine(binary.header.machine)],
         shared=binary.header.has_characteristic(lief.PE.Header.CHARACTERISTICS.DLL),
         exports=[str(function.name) for function in binary.exported_functions],
         version=None,
@@ -229,7 +231,7 @@ def _read_macho(binaries: lief.MachO.FatBinary | None, size: int) -> Library | N
     version = ".".join(map(str, own[0].current_version)) if own else "0.0.0"
     return _library(
         "Mach-O",
-        [binary.header.cpu_type.name for binary in slices],
+        [_machine(binary.header.cpu_type) for binary in slices],
         shared=all(binary.header.file_type in (kinds.DYLIB, kinds.BUNDLE) for binary in slices),
         # What one slice lacks is missing on its machine.
         exports=sorted(set.intersection(*map(_macho_exports, slices))),
@@ -247,6 +249,12 @@ def _macho_exports(binary: lief.MachO.Binary) -> set[str]:
     }
 
 
+def _machine(value: object) -> str:
+    """What we call a machine; a number where lief knows none by it."""
+    name = getattr(value, "name", f"machine {value}")
+    return _MACHINES.get(name, name.lower())
+
+
 def _library(
     kind: Literal["ELF", "PE", "Mach-O"],
     machines: list[str],
@@ -258,7 +266,7 @@ def _library(
     names = sorted(set(filter(None, exports)))
     return Library(
         format=kind,
-        machines=tuple(_MACHINES.get(machine, machine.lower()) for machine in machines),
+        machines=tuple(machines),
         shared=shared,
         entry_points=tuple(name for name in _ENTRY_POINTS if name in names),
         exports=len(names),

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 
 __all__ = ["CORE_EXPORTS", "PLUGIN_EXPORTS", "elf", "fat_macho", "macho", "pe"]
 
-ELF_MACHINES = {"x86_64": 62, "aarch64": 183, "x86": 3}
-PE_MACHINES = {"x86_64": 0x8664, "aarch64": 0xAA64}
-MACHO_MACHINES = {"x86_64": 0x01000007, "aarch64": 0x0100000C}
+# A number that no machine has.
+UNKNOWN = 31000
+ELF_MACHINES = {"x86_64": 62, "aarch64": 183, "x86": 3, "unknown": UNKNOWN}
+PE_MACHINES = {"x86_64": 0x8664, "aarch64": 0xAA64, "unknown": UNKNOWN}
+MACHO_MACHINES = {"x86_64": 0x01000007, "aarch64": 0x0100000C, "unknown": UNKNOWN}
 PLUGIN_EXPORTS = ("CreateEpFactories", "ReleaseEpFactory")
 CORE_EXPORTS = ("OrtGetApiBase",)
 

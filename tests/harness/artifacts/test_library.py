@@ -104,6 +104,27 @@ def test_an_elf_library_tells_its_version_by_its_symbols(tmp_path: Path, cache: 
             MACOS,
             "it is built for x86_64, and this process runs on aarch64",
         ),
+        (
+            elf(machine="unknown"),
+            LINUX,
+            "it is built for machine 31000, and this process runs on x86_64",
+        ),
+        (
+            pe(machine="unknown"),
+            WINDOWS,
+            "it is built for machine 31000, and this process runs on x86_64",
+        ),
+        (
+            macho(machine="unknown"),
+            MACOS,
+            "it is built for machine 31000, and this process runs on aarch64",
+        ),
+        (
+            # A type of file that there is none of.
+            elf()[:16] + b"\x80\x80" + elf()[18:],
+            LINUX,
+            "it is a program or an object file and no shared library",
+        ),
         (elf(program=True), LINUX, "it is a program or an object file and no shared library"),
         (pe(library=False), WINDOWS, "it is a program or an object file and no shared library"),
     ],
