@@ -551,6 +551,7 @@ class _Drive:
                     last_call=end.last.call,
                     inside_call=end.last.inside_call,
                     log_tail=_tail(job.log if at_exit else told or job.log),
+                    out_of_memory=end.out_of_memory,
                 )
         return Observation(
             cell=cell.id,

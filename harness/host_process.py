@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.containment import TOKEN_VARIABLE, ask_for_stacks, end_tree, exit_name, start
 from harness.host.blackbox import LastSeen, read_blackbox
+from harness.memory import give_up_first, killed_so_far
 from harness.results import EpDeviceSeen, NativeError, ScenarioReport
 
 __all__ = ["HostEnd", "HostJob", "HostRun", "HostTask", "run_host"]
@@ -123,6 +124,8 @@ class HostEnd:
     name: str
     last: LastSeen
     left_behind: tuple[str, ...] = ()
+    out_of_memory: bool = False
+    """Whether the system ended processes while it ran, because memory had run out."""
     """Processes that outlived it, and were ended."""
 
     @property
@@ -179,10 +182,12 @@ def run_host(
         job.log.touch()
         job.scratch.mkdir(parents=True, exist_ok=True)
         environment = {**job.environment, TOKEN_VARIABLE: secret.token}
+        killed_before = killed_so_far()
         process = start(_LAUNCH, environment, job.log, job.scratch)
     except OSError as error:
         run.infra = f"the host process could not be started: {error}"
         return run
+    give_up_first(process.pid)
     lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
     reader.start()
@@ -199,7 +204,13 @@ def run_host(
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
-    run.end = HostEnd(how, name, _last_seen(run, read_blackbox(blackbox)), tuple(left))
+    run.end = HostEnd(
+        how,
+        name,
+        _last_seen(run, read_blackbox(blackbox)),
+        tuple(left),
+        out_of_memory=killed_so_far() > killed_before,
+    )
     return run
 
 

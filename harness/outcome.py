@@ -27,7 +27,7 @@ from pathlib import PurePath
 from packaging.version import InvalidVersion, Version
 
 from harness.config import Outcome, Rejection
-from harness.results import NativeError, Observation, ScenarioReport, Unsupported
+from harness.results import Death, NativeError, Observation, ScenarioReport, Unsupported
 
 __all__ = [
     "COMPLETE_HINT",
@@ -90,6 +90,10 @@ REASONS = frozenset(
 """All reason codes but those of signals and of the `rejections` table."""
 _NATIVE = 'How to get the native stack: docs/reading-a-report.md, "A native stack".'
 _CRASH_HINT = f"Repeat the cell: the log ends with the Python stack of the call. {_NATIVE}"
+_STARVED = (
+    "The system ends processes when memory runs out, a host before others. Repeat the cell alone, "
+    "with --jobs 1, and watch what its process takes."
+)
 _HINTS = {
     "SIGKILL": "No program kills itself so: somebody did, or the system when memory ran out.",
     "SIGABRT": "The end of the log tells what was asserted, or which exception nobody caught. "
@@ -233,11 +237,7 @@ def settled(observations: Sequence[Observation]) -> list[Observation]:
 def _death(observation: Observation) -> Finding:
     death = observation.death
     assert death is not None  # noqa: S101 - the caller asked
-    where = f"in phase {death.phase}"
-    if death.iteration is not None:
-        where += f", iteration {death.iteration}"
-    if death.last_call is not None:
-        where += f", {'inside' if death.inside_call else 'after'} {death.last_call}"
+    where = _where(death)
     if observation.setup_error is not None:
         where += f"; before that, {_told(observation.setup_error)}"
     if death.phase in _BEFORE_PLUGIN:
@@ -267,12 +267,29 @@ def _death(observation: Observation) -> Finding:
             shared=True,
         )
     if death.how == "signal":
-        return Finding("crashed", death.name, f"{death.name} {where}")
+        hint = _STARVED if _starved(death) else ""
+        return Finding("crashed", death.name, f"{death.name} {where}", hint)
     if death.name.endswith(" 0"):
         return Finding(
             "crashed", "exited-early", f"the host ended with status 0 and no report, {where}"
         )
     return Finding("crashed", "exit-status", f"{death.name}, {where}")
+
+
+def _where(death: Death) -> str:
+    where = f"in phase {death.phase}"
+    if death.iteration is not None:
+        where += f", iteration {death.iteration}"
+    if death.last_call is not None:
+        where += f", {'inside' if death.inside_call else 'after'} {death.last_call}"
+    if _starved(death):
+        where += "; the system had run out of memory"
+    return where
+
+
+def _starved(death: Death) -> bool:
+    """Whether it was the system, most likely; what dies of something else dies of that."""
+    return death.name == "SIGKILL" and death.out_of_memory
 
 
 def _identity(observation: Observation, asked: AskedFor) -> Finding | None:

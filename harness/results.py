@@ -141,6 +141,10 @@ class Death(_Value):
     last_call: str | None = Field(None, description="The last native call.")
     inside_call: bool = Field(default=False, description="Whether that call had not returned.")
     log_tail: str = ""
+    out_of_memory: bool = Field(
+        default=False,
+        description="Whether the system ended processes meanwhile because memory had run out.",
+    )
 
 
 class MappedFile(_Value):

@@ -99,6 +99,26 @@ def test_a_host_that_says_all_and_ends_has_ended_clean(run: Runner) -> None:
     assert seen.torn_down.mapped == ["/a"]
 
 
+@pytest.mark.parametrize(("after", "ran_out"), [(3, False), (4, True)])
+def test_a_host_in_whose_time_memory_ran_out_says_so(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, after: int, ran_out: bool
+) -> None:
+    counts = iter([3, after])
+    monkeypatch.setattr(harness.host_process, "killed_so_far", lambda: next(counts))
+    seen = run("job(); ready(); work('copy/a', 'copy/b'); torn_down()")
+
+    assert seen.end is not None
+    assert (seen.end.how, seen.end.out_of_memory) == ("clean", ran_out)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+def test_a_host_is_ended_before_others_when_memory_runs_out(run: Runner, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    run(f"job(); open({str(told)!r}, 'w').write(open('/proc/self/oom_score_adj').read())")
+
+    assert told.read_text() == "1000\n"
+
+
 def test_a_host_is_told_everything_of_its_job(run: Runner, tmp_path: Path) -> None:
     run("open('job.json', 'w').write(json.dumps(job()))")
 

@@ -558,6 +558,22 @@ def test_a_crash_has_the_hint_of_its_signal_or_that_of_all_crashes() -> None:
     assert "native" in found(death=death(name="SIGSEGV")).hint
     assert "native" not in found(death=death(how="hang", name="no end")).hint
     assert found(infra="x: y").hint == ""
+
+
+def test_a_kill_while_memory_had_run_out_is_the_systems() -> None:
+    killed = found(death=death(name="SIGKILL", out_of_memory=True))
+    assert (killed.outcome, killed.reason) == ("crashed", "SIGKILL")
+    assert killed.detail.endswith("; the system had run out of memory")
+    assert "--jobs 1" in killed.hint
+
+    # What dies of something else meanwhile dies of that.
+    for name, how in [("SIGSEGV", "signal"), ("exit status 9", "exit"), ("no end", "hang")]:
+        other = found(death=death(name=name, how=how, out_of_memory=True))
+        assert other == found(death=death(name=name, how=how))
+    early = found(death=death("load", name="SIGKILL", out_of_memory=True))
+    assert (early.outcome, "out of memory" in early.detail) == ("infra-error", True)
+    late = found(death=death("exit", name="SIGKILL", out_of_memory=True))
+    assert (late.reason, "out of memory" in late.detail) == ("at-exit", True)
     assert found(infra="x: y\nDo this.\nThen that.").hint == "Do this.\nThen that."
     assert found(infra="x: y\nDo this.\nThen that.").detail == "y"
 
