@@ -88,13 +88,16 @@ class _Attempt:
     finding: Finding
 
 
-def judge(case: Case, matrix: Matrix, repeat: Callable[[Cell], str]) -> Results:
+def judge(
+    case: Case, matrix: Matrix, repeat: Callable[[Cell], str], lines: Sequence[int] = ()
+) -> Results:
     """The results of a run.
 
     Args:
         case: what was seen.
         matrix: its rejections and expectations.
         repeat: the command that repeats a cell.
+        lines: those of the expectations in their file, where that is known.
     """
     versions = {core.id: core.version for core in case.cores}
     declared = {core.id: core.declared for core in case.cores}
@@ -126,8 +129,8 @@ def judge(case: Case, matrix: Matrix, repeat: Callable[[Cell], str]) -> Results:
         cells=len(cells),
         outcomes=dict(Counter(cell.outcome for cell in cells)),
         verdicts=dict(Counter(cell.verdict for cell in cells)),
-        outdated_expectations=[_describe(i, matrix.expectations[i]) for i in sorted(outdated)],
-        unmatched_expectations=[_describe(i, matrix.expectations[i]) for i in unmatched],
+        outdated_expectations=[_describe(i, matrix, lines) for i in sorted(outdated)],
+        unmatched_expectations=[_describe(i, matrix, lines) for i in unmatched],
         exit_code=0,
     )
     plugin = case.plugin.model_copy(update=_seen_plugin(case))
@@ -467,8 +470,10 @@ def _seen_plugin(case: Case) -> dict[str, str]:
     return seen
 
 
-def _describe(place: int, one: Expectation) -> str:
-    parts = [f"expectations[{place}]:"]
+def _describe(place: int, matrix: Matrix, lines: Sequence[int]) -> str:
+    one = matrix.expectations[place]
+    parts = [f"line {lines[place]}:"] if lines else []
+    parts.append(f"expectations[{place}]:")
     for key in ("plugin", "plugin_version", "core", "scenario", "mode", "platform"):
         value = getattr(one, key)
         if value not in (None, "*"):

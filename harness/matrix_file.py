@@ -32,6 +32,8 @@ class LoadedMatrix:
     matrix: Matrix
     path: Path
     sha256: str
+    expectation_lines: tuple[int, ...] = ()
+    """The line on which each of its expectations begins."""
 
 
 def find_matrix(folder: Path) -> Path:
@@ -78,7 +80,8 @@ def load(path: Path) -> LoadedMatrix:
         matrix = Matrix.model_validate({**defaults, **user})
     except ValidationError as error:
         raise ConfigError(_explain(error, path, root)) from None
-    return LoadedMatrix(matrix, path, hashlib.sha256(raw).hexdigest())
+    lines = [_locate(root, ("expectations", i))[0] for i in range(len(matrix.expectations))]
+    return LoadedMatrix(matrix, path, hashlib.sha256(raw).hexdigest(), tuple(lines))
 
 
 class _Loader(yaml.SafeLoader):

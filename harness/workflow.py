@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from harness.artifacts.progress import Progress as DownloadProgress
 from harness.artifacts.progress import no_progress
 from harness.artifacts.python_packages import PythonPackage, python_packages
 from harness.audit import Audit, audit_of
-from harness.config import PluginEntry
+from harness.config import Expectation, Matrix, PluginEntry
 from harness.errors import ConfigError, InputError, PluginError, SelectionError
 from harness.execute import Progress, Setting, execute, quiet, unfinished
 from harness.files import existing_path
@@ -568,7 +568,10 @@ def judge_run(folder: Path, loaded: LoadedMatrix) -> Judged:
         }
     )
     results = judge(
-        replace(case, run=run), loaded.matrix, lambda cell: record.repeat.get(cell.id, "")
+        replace(case, run=run),
+        loaded.matrix,
+        lambda cell: record.repeat.get(cell.id, ""),
+        loaded.expectation_lines,
     )
     if not record.once_alone:
         write_results(results, folder / "results.json")
@@ -736,34 +739,38 @@ def _core_argument(core: Core, selectors: Sequence[str]) -> str:
 
 
 def _check_expectations(loaded: LoadedMatrix, names: Sequence[str]) -> None:
-    """An expectation for a scenario or a plugin that there is not would never be missed."""
-    plugins = loaded.matrix.plugins
-    for place, one in enumerate(loaded.matrix.expectations):
-        for kind, pattern, known, hint in (
-            ("scenario", one.scenario, names, "`ort-ep-matrix scenarios` lists them."),
-            ("plugin", one.plugin, plugins, "A plugin that is expected of needs an entry."),
-        ):
-            if pattern == "*" or any(matches(pattern, name) for name in known):
-                continue
-            close = suggestion(pattern, known)
-            raise ConfigError(
-                f'{loaded.path}: expectations[{place}]: {kind} "{pattern}" matches no {kind}'
-                + (f'; perhaps you meant "{close}"?' if close else "."),
-                hint,
-            )
-        _check_reason(loaded, place)
+    """An expectation that no cell and no outcome can ever meet would never be missed."""
+    wrong = [
+        (f"{loaded.path}:{line}: expectations[{place}]: {what}", hint)
+        for place, line in enumerate(loaded.expectation_lines)
+        for what, hint in _wrong_with(loaded.matrix.expectations[place], loaded.matrix, names)
+    ]
+    if wrong:
+        texts, hints = zip(*wrong, strict=True)
+        raise ConfigError("\n".join(texts), "\n".join(dict.fromkeys(hints)))
 
 
-def _check_reason(loaded: LoadedMatrix, place: int) -> None:
-    """A reason that no outcome ever has would never be met, or never be missed."""
-    one = loaded.matrix.expectations[place]
-    known = {*REASONS, *(rejection.reason for rejection in loaded.matrix.rejections)}
-    if one.reason is None or one.reason in known or re.fullmatch(r"[A-Z][A-Z0-9_]+", one.reason):
+def _wrong_with(
+    one: Expectation, matrix: Matrix, names: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """What an expectation names and there is not, with what to do."""
+    for kind, pattern, known, hint in (
+        ("scenario", one.scenario, names, "`ort-ep-matrix scenarios` lists them."),
+        ("plugin", one.plugin, matrix.plugins, "A plugin that is expected of needs an entry."),
+    ):
+        if pattern == "*" or any(matches(pattern, name) for name in known):
+            continue
+        close = suggestion(pattern, known)
+        told = f'; perhaps you meant "{close}"?' if close else "."
+        yield f'{kind} "{pattern}" matches no {kind}{told}', hint
+    reasons = {*REASONS, *(rejection.reason for rejection in matrix.rejections)}
+    reason = one.reason
+    # A signal's name is a reason, too.
+    if reason is None or reason in reasons or re.fullmatch("[A-Z][A-Z0-9_]+", reason):
         return
-    raise ConfigError(
-        f'{loaded.path}: expectations[{place}]: there is no reason "{one.reason}"'
-        + perhaps(one.reason, known),
-        f"Reasons: {', '.join(sorted(known))}, and the names of signals.",
+    yield (
+        f'there is no reason "{reason}"' + perhaps(reason, reasons),
+        f"Reasons: {', '.join(sorted(reasons))}, and the names of signals.",
     )
 
 

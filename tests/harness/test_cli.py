@@ -691,11 +691,14 @@ def test_an_expectation_for_a_core_that_passes_is_outdated(
 
     assert ended.code == 1
     added = f"expectations[{len(load(TOP / 'matrix.yaml').matrix.expectations)}]"
+    lines = (tmp_path / "matrix.yaml").read_text(encoding="utf-8").splitlines()
+    end = next(i for i, text in enumerate(lines) if "It did once." in text)
+    line = max(i for i, text in enumerate(lines[:end]) if text.lstrip().startswith("- ")) + 1
     assert [cell.id for cell in results.cells if cell.verdict == "improved"] == [
         "1.32.0/serialized/copy/cpu-io"
     ]
     assert results.summary.outdated_expectations == [
-        f"{added}: core ==1.32.0 scenario copy/cpu-io expects failed"
+        f"line {line}: {added}: core ==1.32.0 scenario copy/cpu-io expects failed"
     ]
     assert "outdated" in ended.out
     assert added in ended.out

@@ -69,6 +69,14 @@ def test_a_load_remembers_the_path_and_the_hash_of_the_bytes(file: Path) -> None
     assert loaded.matrix.iterations == 7
 
 
+def test_a_load_remembers_where_each_expectation_stands(file: Path) -> None:
+    one = "outcome: failed, why: It does."
+    file.write_text(f"expectations:\n- {{{one}}}\n\n-\n  outcome: passed\n  why: It does.\n")
+    assert load(file).expectation_lines == (2, 5)
+    file.write_text("iterations: 7\n")
+    assert load(file).expectation_lines == ()
+
+
 def test_the_shipped_matrix_says_what_it_should() -> None:
     matrix = load(SHIPPED).matrix
     assert matrix.plugin == "reference"

@@ -332,6 +332,40 @@ def test_an_expectation_of_a_plugin_without_an_entry_is_an_error(tmp_path: Path)
         prepare(matrix)
 
 
+def test_all_that_expectations_name_and_there_is_not_is_told_at_once(tmp_path: Path) -> None:
+    matrix = tmp_path / "matrix.yaml"
+    matrix.write_text(
+        "plugins: {mine: {path: mine.so}}\n"
+        "expectations:\n"
+        "  - {outcome: failed, why: Fine.}\n"
+        "  - plugin: mien\n"
+        "    scenario: copy/cpu-oi\n"
+        "    outcome: failed\n"
+        "    why: Two typing errors.\n"
+        "  # More.\n"
+        "  - {outcome: failed, reason: wrong-rslt, why: A third.}\n"
+    )
+
+    with pytest.raises(ConfigError) as caught:
+        prepare(matrix)
+
+    assert caught.value.message.splitlines() == [
+        (
+            f'{matrix}:4: expectations[1]: scenario "copy/cpu-oi" matches no scenario; '
+            'perhaps you meant "copy/cpu-io"?'
+        ),
+        f'{matrix}:4: expectations[1]: plugin "mien" matches no plugin; perhaps you meant "mine"?',
+        (
+            f'{matrix}:9: expectations[2]: there is no reason "wrong-rslt"; '
+            'perhaps you meant "wrong-result"?'
+        ),
+    ]
+    first, second, third = caught.value.hint.splitlines()
+    assert "ort-ep-matrix scenarios" in first
+    assert "needs an entry" in second
+    assert third.startswith("Reasons: ")
+
+
 def test_a_reason_that_there_is_not_is_an_error(tmp_path: Path) -> None:
     matrix = tmp_path / "matrix.yaml"
     for reason, told in (("version-chek", '"version-check"'), ("wrong-rslt", '"wrong-result"')):
