@@ -6,11 +6,12 @@ import faulthandler
 import gc
 import hashlib
 import importlib
+import itertools
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -40,6 +41,8 @@ from harness.native.tensors import cpu_memory
 __all__ = ["work"]
 
 _CORE_DUMPS = "ORT_EP_MATRIX_CORE_DUMPS"
+_MOST_METADATA = 100
+_LONGEST_METADATA = 1_000
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,7 @@ def _set_up(
         plugin_sha256_before=before,
         ep_devices=[_described(d) for d in appeared],
         ep_name=None if device is None else device.ep_name,
-        plugin_version=None if device is None else device.metadata.get("version"),
+        plugin_version=None if device is None else _metadata(device.metadata).get("version"),
     )
     if device is None:
         return None
@@ -233,7 +236,7 @@ def _set_up_python(
         plugin_sha256_before=before,
         ep_devices=described,
         ep_name=None if device is None else device.ep_name,
-        plugin_version=None if device is None else device.ep_metadata.get("version"),
+        plugin_version=None if device is None else _metadata(device.ep_metadata).get("version"),
     )
     if device is None:
         return None
@@ -264,7 +267,7 @@ def _described(device: EpDevice) -> dict[str, Any]:
         "hardware_type": device.hardware_type,
         "hardware_vendor": device.hardware_vendor,
         "device_memory": device.memory is not None,
-        "metadata": dict(device.metadata),
+        "metadata": _metadata(device.metadata),
     }
 
 
@@ -276,8 +279,14 @@ def _described_python(device: Any) -> dict[str, Any]:
         "hardware_type": device.device.type.name.lower(),
         "hardware_vendor": device.device.vendor,
         "device_memory": memory is not None,
-        "metadata": dict(device.ep_metadata),
+        "metadata": _metadata(device.ep_metadata),
     }
+
+
+def _metadata(pairs: Mapping[str, str]) -> dict[str, str]:
+    """What an EP device says of itself; the plugin decides how much that is, so it is cut."""
+    first = itertools.islice(pairs.items(), _MOST_METADATA)
+    return {key[:_LONGEST_METADATA]: value[:_LONGEST_METADATA] for key, value in first}
 
 
 def _run_task(

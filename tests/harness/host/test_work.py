@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import harness.host.work
+
 if sys.platform == "win32":
     pytest.skip("limits of a process are of POSIX", allow_module_level=True)
 
@@ -69,3 +71,14 @@ def test_a_host_may_write_a_core_dump_where_it_was_asked_for(
 
     told = (tmp_path / "told").read_text().splitlines()
     assert told == [str(left), str(HARD), os.sep]
+
+
+def test_what_an_ep_device_says_of_itself_is_told_up_to_a_length() -> None:
+    talkative = {f"{number:03}" + "k" * 5_000: "v" * 5_000 for number in range(1_000)}
+
+    told = harness.host.work._metadata(talkative)
+
+    assert len(told) == 100
+    assert next(iter(told)) == "000" + "k" * 997
+    assert set(told.values()) == {"v" * 1_000}
+    assert harness.host.work._metadata({"version": "1.2"}) == {"version": "1.2"}
