@@ -149,6 +149,7 @@ def test_a_death_is_recorded_of_the_cell_that_it_struck_alone(bench: Bench) -> N
         "last_call": "Run",
         "inside_call": True,
         "log_tail": "the end",
+        "out_of_memory": False,
     }
     assert struck.log == f"{FOLDER}/b.log"
     # There is no report with a time of its own; the host's stands for it.
