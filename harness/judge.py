@@ -318,9 +318,10 @@ def _verdict(
 
 
 def _allowed(finding: Finding, expected: Expected) -> bool:
-    # The reason belongs to what is wrong: where passing is allowed too, it comes without one.
+    # The reason belongs to what is wrong: where passing or a lack is allowed too, that comes
+    # without one.
     return finding.outcome in expected.outcomes and (
-        finding.outcome == "passed" or expected.reason in (None, finding.reason)
+        finding.outcome in ("passed", "unsupported") or expected.reason in (None, finding.reason)
     )
 
 

@@ -30,7 +30,7 @@ from harness.containment import TOKEN_VARIABLE
 from harness.host.blackbox import read_blackbox
 from harness.matrix_file import load
 from harness.results import Results
-from tests.conftest import TOP
+from tests.conftest import TOP, core
 
 COMMAND = [sys.executable, "-c", "from harness.cli import main; main()"]
 COMMANDS = ["run", "plan", "lock", "fetch", "scenarios", "policy", "judge", "selftest"]
@@ -871,6 +871,25 @@ def test_the_printed_command_repeats_just_the_cell(shell: Command, tmp_path: Pat
         == shlex.split(only.repeat)
         == shlex.split(results_in(tmp_path / "out").cells[0].repeat)
     )
+
+
+@pytest.mark.cores
+@pytest.mark.webgpu
+def test_a_core_by_path_lacks_its_python_package_and_that_is_as_expected(
+    shell: Command, tmp_path: Path
+) -> None:
+    # Of the second, another outcome is expected of every scenario, with a reason of its own.
+    named = [("--core", str(core(version).library)) for version in ("1.32.0", "1.26.0")]
+    ended = shell(
+        *("run", "--matrix", str(matrix_in(tmp_path)), "--plugin", "webgpu"),
+        *(word for one in named for word in one),
+        *("--scenario", "python", "--output", str(tmp_path / "out")),
+    )
+    cells = results_in(tmp_path / "out").cells
+
+    assert ended.code == 0, ended.out
+    assert {cell.core for cell in cells} == {"1.26.0", "1.32.0"}
+    assert {(cell.outcome, cell.verdict) for cell in cells} == {("unsupported", "expected")}
 
 
 # --- interruptions ---

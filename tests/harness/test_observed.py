@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import harness
+import harness.host_process
 from harness.artifacts.python_packages import PythonPackage
 from harness.config import PluginEntry
 from harness.outcome import settled
@@ -154,6 +156,17 @@ def test_a_death_is_recorded_of_the_cell_that_it_struck_alone(bench: Bench) -> N
     assert struck.log == f"{FOLDER}/b.log"
     # There is no report with a time of its own; the host's stands for it.
     assert 0.3 <= struck.duration_s < 60
+
+
+@posix
+def test_a_death_while_memory_ran_out_is_recorded_as_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = itertools.count()
+    monkeypatch.setattr(harness.host_process, "killed_so_far", lambda: next(counts))
+    bench.run({B: "kill()"}, scenarios=[A, B])
+
+    assert [one.death.out_of_memory for one in bench.seen if one.death is not None] == [True]
 
 
 @posix
