@@ -26,6 +26,7 @@ from harness.quoting import perhaps, shown
 __all__ = [
     "Claim",
     "CoreCheck",
+    "CoreDefect",
     "CoreSource",
     "CpuNodesOption",
     "DeviceChoice",
@@ -345,6 +346,19 @@ class CoreCheck(_Model):
         return self
 
 
+class CoreDefect(_Model):
+    """What a core does wrong, whatever the plugin."""
+
+    core: Specifier = Field(description="The cores' versions.")
+    scenario: Text = Field(
+        description='A name, a family or a glob, in which only "*" and "?" are special.'
+    )
+    outcome: Outcome = Field(description="How it shows.")
+    reason: Text = Field(description="The reason code that must come with it.")
+    why: Why
+    link: Link = None
+
+
 class Rejection(_Model):
     """How a core's refusal of a plugin is told from any other error."""
 
@@ -513,11 +527,20 @@ class Matrix(_Model):
         20, description="How often each scenario repeats what it tries."
     )
     timeout_s: Seconds = Field(60.0, description="For one scenario with all its iterations.")
+    environment: dict[Variable, str] = Field(
+        default_factory=dict,
+        description="Set in every host's environment where the user's own does not set it.",
+        json_schema_extra={"propertyNames": {"pattern": _VARIABLE}},
+    )
     scenarios: dict[Text, ScenarioSettings] = Field(
         default_factory=dict, description="By glob over scenario names; the last match wins."
     )
     core_checks: list[CoreCheck] = Field(
         default_factory=list, description="The cores that refuse some plugins by what they claim."
+    )
+    core_defects: list[CoreDefect] = Field(
+        default_factory=list,
+        description="What cores do wrong whatever the plugin; as expected where it shows.",
     )
     rejections: list[Rejection] = Field(
         default_factory=list, description="The errors that amount to a rejection, not a failure."

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from harness.config import Expectation, Matrix, NoDevice
+from harness.config import CoreDefect, Expectation, Matrix, NoDevice
 from harness.names import matches
 from harness.outcome import (
     COMPLETE_HINT,
@@ -74,6 +74,13 @@ class Expected:
     sources: frozenset[int]
     """Places of the expectations in matrix.yaml, from 0."""
     outcome_source: int | None
+    defects: tuple[CoreDefect, ...] = ()
+    """What the core may do wrong here, whatever the plugin."""
+
+    @property
+    def demanded(self) -> bool:
+        """Whether somebody said that it passes, and nothing else will do."""
+        return self.outcome_source is not None and self.outcomes == ("passed",)
 
     def text(self) -> str:
         """For people."""
@@ -114,6 +121,9 @@ def judge(
     outdated: set[int] = set()
     for cell in case.cells:
         expected = expected_of(cell, versions[cell.core], applying, named=case.plugin.described)
+        if not expected.demanded:
+            defects = _defects_in(cell, versions[cell.core], matrix.core_defects)
+            expected = replace(expected, defects=defects)
         used.update(expected.sources)
         tried = [_with_device_hint(a, no_device.hint) for a in attempts.get(cell.id, [])]
         if somewhere_was_a_device:
@@ -189,6 +199,16 @@ def expected_of(
     return Expected(outcomes, reason, capture, why, frozenset(sources), outcome_source)
 
 
+def _defects_in(
+    cell: Cell, core_version: str, defects: Sequence[CoreDefect]
+) -> tuple[CoreDefect, ...]:
+    return tuple(
+        one
+        for one in defects
+        if matches(one.scenario, cell.scenario) and _contains(one.core, core_version)
+    )
+
+
 def _attempts(
     case: Case, matrix: Matrix, versions: Mapping[str, str], no_device: NoDevice
 ) -> dict[str, list[_Attempt]]:
@@ -250,8 +270,7 @@ def _judged(
     else:
         finding, report = told[-1].finding, told[-1].observation.report
     lack = report.unsupported if report and finding.outcome == "unsupported" else None
-    demanded = expected.outcome_source is not None and expected.outcomes == ("passed",)
-    if lack and lack.of_core and not demanded and "unsupported" not in expected.outcomes:
+    if lack and lack.of_core and not expected.demanded and "unsupported" not in expected.outcomes:
         # No plugin can have what its core lacks, nor fail at it.
         expected = replace(expected, outcomes=(*expected.outcomes, "unsupported"))
     failures = [
@@ -320,9 +339,16 @@ def _verdict(
 def _allowed(finding: Finding, expected: Expected) -> bool:
     # The reason belongs to what is wrong: where passing or a lack is allowed too, that comes
     # without one.
-    return finding.outcome in expected.outcomes and (
+    as_said = finding.outcome in expected.outcomes and (
         finding.outcome in ("passed", "unsupported") or expected.reason in (None, finding.reason)
     )
+    return as_said or _defect(finding, expected) is not None
+
+
+def _defect(finding: Finding, expected: Expected) -> CoreDefect | None:
+    """The defect of the core that shows; none if it is another trouble."""
+    shown = (finding.outcome, finding.reason)
+    return next((one for one in expected.defects if (one.outcome, one.reason) == shown), None)
 
 
 def _capture_fits(wanted: Mapping[str, int], seen: Capture | None) -> bool:
@@ -335,6 +361,9 @@ def _expected_text(expected: Expected, finding: Finding, verdict: Verdict) -> st
     if verdict == "expected" and finding.outcome == "unsupported" and not expected.why:
         # Nobody said why it may be so, but the scenario did.
         return f"{expected.text()}: {finding.detail}"
+    defect = _defect(finding, expected)
+    if defect is not None:
+        return f"{defect.outcome} ({defect.reason}), whatever the plugin: {defect.why}"
     return expected.text()
 
 

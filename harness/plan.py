@@ -131,10 +131,10 @@ def make_plan(
     Where the policy says concurrent and the plugin has a variable that forces serialized mode,
     the core's cells are planned in that mode, too.
 
-    A host's environment is made of four layers, the later over the earlier: the plugin entry's
-    `environment`, the base environment, `user_environment`, and what the policy's override
-    needs. The base wins over the entry because it is the user's own shell: an entry holds what
-    a plugin needs where nobody has said otherwise.
+    A host's environment is made of five layers, the later over the earlier: the matrix's
+    `environment`, the plugin entry's, the base environment, `user_environment`, and what the
+    policy's override needs. The base wins over the entry because it is the user's own shell: an
+    entry holds what a plugin needs where nobody has said otherwise.
 
     Args:
         matrix: the validated model.
@@ -179,7 +179,12 @@ def make_plan(
     timeouts = _timeouts(matrix, scenarios)
     selected = select_scenarios(names, scenario_globs)
 
-    base = {**(entry.environment if entry else {}), **environment, **user_environment}
+    base = {
+        **matrix.environment,
+        **(entry.environment if entry else {}),
+        **environment,
+        **user_environment,
+    }
     plans = []
     for core, version in cores:
         decision = decide(

@@ -105,7 +105,9 @@ class Unsupported(_Value):
 
     asked: str
     answered: str
-    of_core: bool = Field(default=False, description="The core lacks it, whatever the plugin.")
+    of_core: bool = Field(
+        default=False, description="The core or the system lacks it, whatever the plugin."
+    )
 
 
 class ScenarioReport(_Value):

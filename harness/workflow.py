@@ -366,7 +366,12 @@ def ask_policy(
         loaded.matrix.core_checks,
         core=core,
         plugin_version=plugin_version or _version_of_entry(entry),
-        environment={**entry.environment, **os.environ, **environment},
+        environment={
+            **loaded.matrix.environment,
+            **entry.environment,
+            **os.environ,
+            **environment,
+        },
     )
 
 

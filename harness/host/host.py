@@ -247,7 +247,9 @@ class Host(Recording):
         """
         count = open_descriptors()
         if count is None:
-            raise UnsupportedError("a count of open descriptors", f"{platform.system()} has none")
+            raise UnsupportedError(
+                "a count of open descriptors", f"{platform.system()} has none", of_core=True
+            )
         return count
 
     def shared_allocator(self, device: EpDevice | None = None) -> Handle:

@@ -28,7 +28,7 @@ class UnsupportedError(Exception):
     Args:
         asked: what the scenario needs.
         answered: why it cannot be had.
-        of_core: whether it is the core that lacks it, whatever the plugin.
+        of_core: whether it is the core or the system that lacks it, whatever the plugin.
     """
 
     def __init__(self, asked: str, answered: str, *, of_core: bool = False) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import psutil
 
-__all__ = ["RUN", "left_files", "left_processes", "temporary_in"]
+__all__ = ["RUN", "left_files", "left_processes", "temporary_in", "unusual"]
 
 RUN = "run"
 """The run folder, in the folder that is looked at."""
 
 _VARIABLES = ("TMPDIR", "TEMP", "TMP")
+_NUMBER = re.compile(r"\d+")
 _PARTS_OF_A_RUN = {
     "junit.xml",
     "logs",
@@ -60,6 +62,15 @@ def left_files(folder: Path) -> set[str]:
     strangers = (path for path in (folder / RUN).iterdir() if path.name not in _PARTS_OF_A_RUN)
     found = [*_temporary(folder).rglob("*"), *strangers]
     return {f"file {path.relative_to(folder)}" for path in found}
+
+
+def unusual(left: Iterable[str], usual: Iterable[str]) -> list[str]:
+    """What was left and is none of the usual, in order; a number in a name may be another one.
+
+    Some cores leave a file in every process that has its id in its name.
+    """
+    known = {_NUMBER.sub("#", name) for name in usual}
+    return sorted(name for name in left if _NUMBER.sub("#", name) not in known)
 
 
 def _temporary(folder: Path) -> Path:

@@ -16,7 +16,7 @@ from harness.artifacts.cores import Core
 from harness.host.scenario import find_scenarios
 from harness.results import CellResult
 from harness.selftest.faults import Fault
-from harness.selftest.leftovers import RUN, left_files, left_processes, temporary_in
+from harness.selftest.leftovers import RUN, left_files, left_processes, temporary_in, unusual
 from harness.selftest.planted import HOSTILE
 from harness.selftest.planting import narrowed, unwatched
 from harness.store import read_case, write_record
@@ -90,7 +90,7 @@ def run_beside_faults(
     run = execute_run(whole, output=folder / RUN, jobs=1, watch=unwatched, stop=stop)
     _name_repeats(run, core, wanted)
     cells = judge_run(run, ground.loaded).results.cells
-    left = [*left_processes(folder), *sorted(left_files(folder) - left_files(usual))]
+    left = [*left_processes(folder), *unusual(left_files(folder), left_files(usual))]
     return replace(weigh(core.id, cells, faults), left_behind=tuple(left))
 
 

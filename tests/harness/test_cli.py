@@ -874,6 +874,41 @@ def test_the_printed_command_repeats_just_the_cell(shell: Command, tmp_path: Pat
 
 
 @pytest.mark.cores
+def test_a_defect_of_a_core_is_as_expected_with_a_matrix_of_ones_own(
+    shell: Command, tmp_path: Path
+) -> None:
+    own = tmp_path / "matrix.yaml"
+    own.write_text(
+        "plugin: mine\nplugins:\n  mine:\n    bundled: true\n"
+        "    options: {capture: {reference.enable_graph_capture: '1'}}\n"
+    )
+    ended = shell(
+        *("run", "--core", "1.31.1", "--core", "1.32.0", "--scenario", "python/refused-session"),
+        *("--iterations", "2", "--output", "out"),
+    )
+    seen = {(cell.core, cell.outcome, cell.verdict) for cell in results_in(tmp_path / "out").cells}
+
+    assert ended.code == 0, ended.out
+    assert seen == {("1.31.1", "failed", "expected"), ("1.32.0", "passed", "expected")}
+
+
+@pytest.mark.cores
+@pytest.mark.skipif(sys.platform == "win32", reason="their telemetry is another one there")
+def test_official_cores_do_not_tell_of_their_use(shell: Command, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    # Without that variable they would leave files for it; where it is set they never do.
+    settings = [f"TMPDIR={temporary}", "CI="]
+    ended = shell(
+        *("run", "--core", "1.29.0", "--core", "1.32.0", *QUICK, "--output", "out"),
+        *(word for setting in settings for word in ("--env", setting)),
+    )
+
+    assert ended.code == 0, ended.out
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.cores
 @pytest.mark.webgpu
 def test_a_core_by_path_lacks_its_python_package_and_that_is_as_expected(
     shell: Command, tmp_path: Path

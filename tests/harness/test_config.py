@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "matrix.yaml"
 OUTCOMES = "passed, failed, crashed, hung, rejected, unsupported, not-run, infra-error"
 TOP_LEVEL = (
-    "core_checks, cores, expectations, iterations, plugin, plugins, rejections, scenarios, "
-    "timeout_s"
+    "core_checks, core_defects, cores, environment, expectations, iterations, plugin, plugins, "
+    "rejections, scenarios, timeout_s"
 )
 
 

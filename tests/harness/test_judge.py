@@ -641,6 +641,52 @@ def test_no_plugin_is_expected_to_have_what_its_core_lacks(
     assert one.expected.count("unsupported") <= 1
 
 
+DEFECT = {
+    "core": "<1.31",
+    "scenario": "copy",
+    "outcome": "failed",
+    "reason": "wrong-result",
+    "why": "The core does.",
+}
+REFUSED = {"report": report(error=native_error())}
+
+
+@pytest.mark.parametrize(
+    ("where", "seen", "expectation", "verdict"),
+    [
+        ("1.30.0", WRONG, None, "expected"),
+        ("1.30.0", {}, None, "expected"),
+        # It is as little an excuse for another trouble as for another core.
+        ("1.30.0", REFUSED, None, "unexpected"),
+        ("1.30.0", CRASH, None, "unexpected"),
+        ("1.31.0", WRONG, None, "unexpected"),
+        # It stands beside what is expected of the plugin, unless that must pass.
+        ("1.30.0", WRONG, {"outcome": "rejected", "reason": "version-check"}, "expected"),
+        ("1.30.0", WRONG, {"outcome": "passed"}, "unexpected"),
+        ("1.30.0", CRASH, {"outcome": "crashed"}, "expected"),
+    ],
+)
+def test_what_a_core_does_wrong_is_no_plugins_fault(
+    where: str, seen: dict[str, Any], expectation: dict[str, Any] | None, verdict: str
+) -> None:
+    name = f"{where}/serialized/copy/a"
+    known = matrix(*([] if expectation is None else [expectation]), core_defects=[DEFECT])
+    tried = [observation(name, **seen), again(name, **seen)]
+    (one,) = judge(case([cell(where)], tried), known, lambda _: "").cells
+
+    assert one.verdict == verdict
+    explained = one.expected == "failed (wrong-result), whatever the plugin: The core does."
+    assert explained is (verdict == "expected" and seen is WRONG)
+
+
+def test_a_defect_of_a_core_is_no_scenario_of_another_name() -> None:
+    known = matrix(core_defects=[{**DEFECT, "scenario": "capture"}])
+    tried = [observation(**WRONG), again(**WRONG)]
+    (one,) = judge(case([cell()], tried), known, lambda _: "").cells
+
+    assert told(one) == ("failed", "wrong-result", "unexpected")
+
+
 def test_a_message_that_says_so_is_a_lack_of_the_machine_like_no_device() -> None:
     lack = {"report": report(error=native_error(message="no adapter found"))}
     known = {

@@ -203,6 +203,7 @@ def test_two_cores_with_one_id_are_refused() -> None:
 
 def test_the_layers_of_the_environment_win_in_their_order() -> None:
     (one,) = plan(
+        Matrix(environment={"EP_LOG": "matrix", "X": "matrix", "ALL": "matrix"}),
         cores=CORES[:1],
         environment={"PATH": "/bin", "EP_DEVICE": "shell", "X": "shell"},
         user_environment={"X": "user", "EP_SERIALIZE": "0"},
@@ -213,8 +214,9 @@ def test_the_layers_of_the_environment_win_in_their_order() -> None:
         "EP_DEVICE": "shell",
         "X": "user",
         "EP_SERIALIZE": "0",
+        "ALL": "matrix",
     }
-    assert one.settings == {"EP_LOG": "entry", "X": "user", "EP_SERIALIZE": "0"}
+    assert one.settings == {"EP_LOG": "entry", "X": "user", "EP_SERIALIZE": "0", "ALL": "matrix"}
 
 
 def test_a_variable_that_the_shell_sets_to_nothing_still_wins_over_the_entry() -> None:

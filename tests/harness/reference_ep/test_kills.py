@@ -246,8 +246,7 @@ class Killer:
             "run.json",
             "summary.md",
         }
-        # Some cores leave a file of this name there in every run.
-        assert {path.name for path in self.temporary.iterdir()} <= {".ses"}
+        assert list(self.temporary.iterdir()) == []
         assert self.left() == {}
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.selftest.leftovers import RUN, left_files, left_processes, temporary_in
+from harness.selftest.leftovers import RUN, left_files, left_processes, temporary_in, unusual
 
 
 def test_a_process_is_told_from_others_by_its_environment(tmp_path: Path) -> None:
@@ -29,6 +29,17 @@ def test_a_process_is_told_from_others_by_its_environment(tmp_path: Path) -> Non
 
     assert f"({ours.pid})" in found
     assert left_processes(tmp_path / "ours") == []
+
+
+def test_what_a_core_leaves_in_every_process_is_usual_whatever_its_number() -> None:
+    usual = ["file temporary/debug-123.log", "file temporary/.ses"]
+    left = ["file temporary/debug-4567.log", "file temporary/.ses", "file temporary/debug-1.txt"]
+
+    assert unusual([*left, "file temporary/a"], usual) == [
+        "file temporary/a",
+        "file temporary/debug-1.txt",
+    ]
+    assert unusual(usual, usual) == []
 
 
 def test_files_are_seen_where_none_belong(tmp_path: Path) -> None:
