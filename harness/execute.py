@@ -34,9 +34,9 @@ from harness.artifacts.plugins import Plugin
 from harness.artifacts.python_packages import PythonPackage
 from harness.config import DeviceChoice, Promises, ProviderOptions, Rejection
 from harness.errors import RunFolderError
-from harness.files import open_regular
 from harness.guardian import guarded
 from harness.host_process import HostJob, HostRun, HostTask, run_host
+from harness.log_end import tail, trim
 from harness.outcome import (
     NO_DEVICE,
     NO_OVERLAP,
@@ -55,13 +55,6 @@ from harness.waiting import results_of
 
 __all__ = ["Progress", "Setting", "execute", "quiet", "unfinished"]
 
-_LOG_TAIL_BYTES = 4_000
-_DUMP_BYTES = 32_768
-_LOG_KEPT_BYTES = 1_000_000
-_LONGEST_MARK = 64
-_FATAL_LINES = 8
-_LINES_BEFORE_FATAL = 3
-_OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _NO_PACKAGE = PythonPackage(None, None, "none was looked for")
 # Lanes that did not meet may meet when the machine is less busy.
 _TRIES_TO_MEET = 3
@@ -538,7 +531,7 @@ class _Drive:
         if report is None and infra is None and (stopped or (cell.task != hit and not setup)):
             return None
         # Once a log: what was cut out of one is counted in its mark.
-        told = next((one for one in (log, job.log) if _trim(one)), None)
+        told = next((one for one in (log, job.log) if trim(one)), None)
         death = None
         if end is not None and infra is None and not end.clean and not stopped:
             at_exit = hit is None and not setup
@@ -550,7 +543,7 @@ class _Drive:
                     iteration=end.last.iteration,
                     last_call=end.last.call,
                     inside_call=end.last.inside_call,
-                    log_tail=_tail(job.log if at_exit else told or job.log),
+                    log_tail=tail(job.log if at_exit else told or job.log),
                     out_of_memory=end.out_of_memory,
                 )
         return Observation(
@@ -644,69 +637,6 @@ def _same_file(path: str, asked: Path) -> bool:
 def _file_name(text: str) -> str:
     """A text as a part of a path on every platform."""
     return re.sub(r"[^\w.@+\[\]=-]", "_", text)
-
-
-def _trim(log: Path) -> bool:
-    """Remove a log that nothing was written to; cut the middle out of one that was flooded.
-
-    Returns:
-        Whether a log is left that can be read.
-    """
-    try:
-        with os.fdopen(open_regular(log, os.O_RDWR), "r+b") as file:
-            size = file.seek(0, os.SEEK_END)
-            if size == 0:
-                log.unlink()
-                return False
-            if size > 2 * _LOG_KEPT_BYTES + _LONGEST_MARK:
-                file.seek(size - _LOG_KEPT_BYTES)
-                end = file.read(_LOG_KEPT_BYTES)
-                file.seek(_LOG_KEPT_BYTES)
-                cut = f"\n… {size - 2 * _LOG_KEPT_BYTES} bytes cut here …\n".encode()
-                file.write(cut + end)
-                file.truncate()
-            return True
-    except OSError:
-        return False
-
-
-def _tail(log: Path) -> str:
-    try:
-        with os.fdopen(open_regular(log), "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _DUMP_BYTES))
-            return _essence(file.read(_DUMP_BYTES))
-    except OSError:
-        return ""
-
-
-def _essence(end: bytes) -> str:
-    """The end of a log; of a fatal error in Python, what it was and where the scenario stood.
-
-    The dump tells of every thread, and of many it is longer than anybody reads.
-    """
-    fatal = end.rfind(b"Fatal Python error:")
-    if fatal < 0:
-        return end[-_LOG_TAIL_BYTES:].decode("utf-8", "replace")
-    said = end[max(0, fatal - _LOG_TAIL_BYTES) : fatal].decode("utf-8", "replace")
-    before = [line for line in said.splitlines() if line.strip()][-_LINES_BEFORE_FATAL:]
-    name, *dump = end[fatal:].decode("utf-8", "replace").splitlines()
-    return "\n".join([*before, name, *_stack(dump)][:_FATAL_LINES])
-
-
-def _stack(dump: Sequence[str]) -> list[str]:
-    """The stack of the thread that died; all stacks if the dump does not say which one it was."""
-    starts = [i for i, line in enumerate(dump) if line.startswith("Current thread")]
-    block = list(dump[starts[0] :]) if starts else list(dump)
-    if starts:
-        end = next((i for i, line in enumerate(block[1:], 1) if not line.startswith("  ")), None)
-    else:
-        end = next((i for i, line in enumerate(block) if line.startswith("Extension mod")), None)
-    return [
-        line.replace(f'"{_OURS}', '"').rstrip()
-        for line in block[:end]
-        if line.strip() and "<frozen " not in line
-    ]
 
 
 def _now() -> str:

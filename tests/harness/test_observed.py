@@ -15,6 +15,7 @@ import harness
 import harness.host_process
 from harness.artifacts.python_packages import PythonPackage
 from harness.config import PluginEntry
+from harness.log_end import tail
 from harness.outcome import settled
 from harness.results import MappedFile, Observation
 from tests.harness.artifacts.native_files import elf
@@ -368,6 +369,72 @@ def test_of_a_short_stack_nothing_after_it_is_told(bench: Bench, after: list[str
     death = bench.seen[0].death
     assert death is not None
     assert death.log_tail.splitlines() == lines[:2]
+
+
+def tail_of(text: str, folder: Path) -> list[str]:
+    log = folder / "log"
+    log.write_text(text, encoding="utf-8")
+    return tail(log).splitlines()
+
+
+TOP_FOLDER = Path(harness.__file__).parents[1]
+CALL = f'  File "{TOP_FOLDER / "harness" / "native" / "api.py"}", line 7 in call'
+OF_PYTHON = '  File "/x/lib/threading.py", line 1 in run'
+
+
+def frame(name: str, line: int) -> str:
+    return f'  File "{TOP_FOLDER / "scenarios" / name}", line {line} in run'
+
+
+def test_of_a_hang_the_tail_tells_where_threads_stand_in_native_calls(tmp_path: Path) -> None:
+    lane = [CALL, CALL, frame("runs.py", 1), frame("copy.py", 2), OF_PYTHON]
+    other = [CALL, frame("runs.py", 8), OF_PYTHON]
+    threads = [lane, [OF_PYTHON, frame("none.py", 3)], other, lane, []]
+    dump = [
+        line
+        for number, frames in enumerate(threads)
+        for line in (f"Thread 0x{number} (most recent call first):", *frames, "")
+    ]
+    main = ["Current thread 0x9 (most recent call first):", frame("lanes.py", 5), OF_PYTHON]
+    printed = ["", "the plugin waits", ""]
+
+    def short(name: str, line: int) -> str:
+        return f'  File "{Path("scenarios", name)}", line {line} in run'
+
+    assert tail_of("\n".join([*printed, *dump, *main]), tmp_path) == [
+        "the plugin waits",
+        "2 threads (most recent call first):",
+        short("runs.py", 1),
+        short("copy.py", 2),
+        "1 thread (most recent call first):",
+        short("runs.py", 8),
+        OF_PYTHON,
+    ]
+
+
+def test_of_a_hang_in_no_native_call_the_tail_tells_where_the_main_thread_stands(
+    tmp_path: Path,
+) -> None:
+    main = [frame("s.py", number) for number in range(20)]
+    dump = [
+        "Thread 0x2 (most recent call first):",
+        OF_PYTHON,
+        "",
+        "Current thread 0x1 (most recent call first):",
+        '  File "<frozen runpy>", line 1 in run',
+        *main,
+    ]
+
+    told = tail_of("\n".join(dump), tmp_path)
+    assert told[0] == "1 thread (most recent call first):"
+    assert len(told) == 8
+    assert [line.split("line ")[1] for line in told[1:]] == [f"{n} in run" for n in range(7)]
+
+
+def test_what_only_resembles_stacks_is_an_end_of_a_log_like_any_other(tmp_path: Path) -> None:
+    for line in ("a Thread 0x2 (most recent call first):", "Thread 7 (most recent call first):"):
+        assert tail_of(f"{line}\nafter", tmp_path) == [line, "after"]
+    assert tail(tmp_path / "none") == ""
 
 
 @posix
