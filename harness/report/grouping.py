@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.config import Outcome
+from harness.config import Mode, Outcome
 from harness.results import AttemptResult, CellResult, Death, Results, Verdict
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "death_of",
     "expected_causes",
     "mode_lines",
+    "modes_text",
     "ordered_cells",
     "overlap_lines",
     "places",
@@ -243,6 +244,25 @@ def mode_lines(results: Results) -> tuple[str, ...]:
         decided.setdefault(f"{core.mode}: {core.mode_rule}", []).append(core.id)
     every = core_names(results)
     return tuple(f"{_cores_text(ids, every)}: {text}" for text, ids in decided.items())
+
+
+def modes_text(cells: Sequence[CellResult], results: Results) -> str:
+    """In which modes the cells of a cause show it, where others of the run are in another mode.
+
+    Empty where that tells nothing: no core was driven in two modes, or the same scenarios have
+    other troubles in the other one.
+    """
+    every = {(cell.core, cell.scenario, cell.repetition, cell.mode): cell for cell in results.cells}
+    modes = {cell.mode for cell in cells}
+    if len(modes) > 1:
+        return "both"
+    (mode,) = modes
+    other: Mode = "serialized" if mode == "concurrent" else "concurrent"
+    twins = [every.get((cell.core, cell.scenario, cell.repetition, other)) for cell in cells]
+    if not all(twin is not None and twin.outcome == "passed" for twin in twins):
+        return ""
+    same = "the same cell passed" if len(cells) == 1 else f"the same {len(cells)} cells passed"
+    return f"{mode} alone; {other}, {same}"
 
 
 def _share(part: int, whole: int) -> float:

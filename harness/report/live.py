@@ -64,6 +64,8 @@ class Progress:
         self._console = console
         self._plain = plain
         self._lock = threading.Lock()
+        # Lines come in the order of what they tell. Never waited for with the other lock held.
+        self._printing = threading.Lock()
         self._cores = {core: _Core(planned) for core, planned in plan_cells.items() if planned}
         self._version = 0
 
@@ -81,18 +83,19 @@ class Progress:
     def finished(self, core: str, cell_id: str, outcome: str) -> None:
         """A cell has an outcome; told again, the later one counts."""
         now = time.monotonic()
-        with self._lock:
-            state = self._cores.setdefault(core, _Core(0))
-            state.running.pop(cell_id, None)
-            state.outcomes[cell_id] = outcome
-            self._version += 1
-            whole = state.ended is None and len(state.outcomes) >= state.planned
-            if whole:
-                state.ended = now
-                state.begun = now if state.begun is None else state.begun
-            line = self._line(core, state, now) if whole and self._plain else None
-        if line is not None:
-            self._print(line)
+        with self._printing:
+            with self._lock:
+                state = self._cores.setdefault(core, _Core(0))
+                state.running.pop(cell_id, None)
+                state.outcomes[cell_id] = outcome
+                self._version += 1
+                whole = state.ended is None and len(state.outcomes) >= state.planned
+                if whole:
+                    state.ended = now
+                    state.begun = now if state.begun is None else state.begun
+                line = self._line(core, state, now) if whole and self._plain else None
+            if line is not None:
+                self._print(line)
 
     def _close(self) -> None:
         """In a pipe, say how far the cores came that did not end."""

@@ -10,6 +10,7 @@ from harness.report.grouping import (
     causes,
     death_of,
     expected_causes,
+    modes_text,
     overlap_lines,
     places,
     shown_log,
@@ -124,6 +125,9 @@ def _block(number: int, cause: Cause, results: Results) -> str:
         lines += [f"- **where** {code(one_line(line))}" for line in where[:_MOST_PLACES]]
         if len(where) > _MOST_PLACES:
             lines.append(f"- and {len(where) - _MOST_PLACES} more lines, see `results.json`")
+    modes = modes_text(cause.cells, results)
+    if modes:
+        lines.append(f"- **modes** {modes}")
     label = "example" if len(cause.cells) > 1 else "where"
     lines.append(f"- **{label}** {code(one_line(example_text(cell)))}")
     if len(cell.attempts) > 1:

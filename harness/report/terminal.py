@@ -27,6 +27,7 @@ from harness.report.grouping import (
     death_of,
     expected_causes,
     mode_lines,
+    modes_text,
     overlap_lines,
     places,
     shown_log,
@@ -350,13 +351,7 @@ def _problem(page: _Page, number: int, cause: Cause, results: Results, run_folde
         tail = last_lines(death.log_tail, 8, max(page.width - _LABEL - 6, 10))
         for index, line in enumerate(tail):
             page.wrapped("log end" if index == 0 else "", f"| {line}", style="dim")
-    if len(cause.cells) > 1:
-        where = places(cause.cells, results)
-        for index, line in enumerate(where[:_MOST_PLACES]):
-            page.wrapped("where" if index == 0 else "", one_line(line))
-        if len(where) > _MOST_PLACES:
-            page.wrapped("", f"and {len(where) - _MOST_PLACES} more lines, see results.json")
-    page.wrapped("example" if len(cause.cells) > 1 else "where", one_line(example_text(cell)))
+    _whereabouts(page, cause, results)
     if len(cell.attempts) > 1:
         page.wrapped("attempts", one_line(attempts_text(cell)))
     page.wrapped("expected", one_line(cell.expected))
@@ -368,6 +363,20 @@ def _problem(page: _Page, number: int, cause: Cause, results: Results, run_folde
     if cell.repeat:
         page.line(" " * 4, ("repeat".ljust(_LABEL), "dim"), (visible(cell.repeat), "bold"))
     page.line()
+
+
+def _whereabouts(page: _Page, cause: Cause, results: Results) -> None:
+    if len(cause.cells) > 1:
+        where = places(cause.cells, results)
+        for index, line in enumerate(where[:_MOST_PLACES]):
+            page.wrapped("where" if index == 0 else "", one_line(line))
+        if len(where) > _MOST_PLACES:
+            page.wrapped("", f"and {len(where) - _MOST_PLACES} more lines, see results.json")
+    modes = modes_text(cause.cells, results)
+    if modes:
+        page.wrapped("modes", modes)
+    label = "example" if len(cause.cells) > 1 else "where"
+    page.wrapped(label, one_line(example_text(cause.example)))
 
 
 def _expectations(page: _Page, results: Results) -> None:

@@ -5,6 +5,7 @@ import pytest
 from harness.report.grouping import (
     causes,
     expected_causes,
+    modes_text,
     ordered_cells,
     overlap_lines,
     places,
@@ -143,6 +144,25 @@ def test_places_choose_the_shorter_way_to_say_it() -> None:
     first, second = samples.SCENARIOS[0], samples.SCENARIOS[8]
     chosen = [("1.24.4", first), ("1.25.0", first), ("1.25.0", second), ("1.25.1", second)]
     assert _places(*chosen) == ("1.24.4, 1.25.0: " + first, "1.25.0, 1.25.1: " + second)
+
+
+def test_a_cause_that_shows_in_one_mode_alone_is_told_so_where_the_other_one_passed() -> None:
+    run = samples.real_run()
+    core = run.cells[-1].core
+    serialized = [cell for cell in run.cells if cell.core == core][:2]
+    twins = [cell.model_copy(update={"mode": "concurrent"}) for cell in serialized]
+    both = run.model_copy(update={"cells": [*serialized, *twins]})
+
+    assert {cell.mode for cell in serialized} == {"serialized"}
+    assert modes_text(twins, both) == "concurrent alone; serialized, the same 2 cells passed"
+    assert modes_text(serialized[:1], both) == "serialized alone; concurrent, the same cell passed"
+    assert modes_text([serialized[0], twins[1]], both) == "both"
+    # What was not driven in the other mode, or has trouble there as well, tells nothing.
+    assert modes_text(serialized, run) == ""
+    other = serialized[0].model_copy(update={"outcome": "hung"})
+    troubled = run.model_copy(update={"cells": [other, serialized[1], *twins]})
+    assert modes_text(twins, troubled) == ""
+    assert modes_text(twins[1:], troubled) != ""
 
 
 def test_cells_are_ordered_by_the_cores_of_the_run_and_keep_their_order_within_one() -> None:

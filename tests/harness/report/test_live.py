@@ -4,7 +4,7 @@ import io
 import re
 import threading
 import time
-from typing import IO
+from typing import IO, Any
 
 import pytest
 from rich.console import Console
@@ -143,6 +143,45 @@ def test_many_threads_lose_no_news() -> None:
     lines = out.getvalue().splitlines()
     assert sorted(line.split(":")[0] for line in lines) == [f"core {c}" for c in samples.CORES]
     assert all("9 cells, 9 passed" in line for line in lines)
+
+
+class SlowAtFirst(Console):
+    """A console whose first line waits until it is let through."""
+
+    def __init__(self, file: IO[str]) -> None:
+        super().__init__(file=file, width=200)
+        self.reached, self.let_through = threading.Event(), threading.Event()
+
+    def print(self, *texts: Any, **more: Any) -> None:
+        if not self.reached.is_set():
+            self.reached.set()
+            assert self.let_through.wait(20)
+        super().print(*texts, **more)
+
+
+def test_lines_come_in_the_order_in_which_cores_ended() -> None:
+    out = io.StringIO()
+    console = SlowAtFirst(out)
+    first, second = list(PLAN)[:2]
+    plan = {core: PLAN[core] for core in (first, second)}
+    with live_progress(console, plan) as progress:
+        threads = [
+            threading.Thread(target=run_core, args=(progress, core)) for core in (first, second)
+        ]
+        threads[0].start()
+        assert console.reached.wait(20)
+        threads[1].start()
+        # Time enough for a line that would not wait.
+        threads[1].join(0.3)
+        console.let_through.set()
+        for thread in threads:
+            thread.join()
+
+    lines = out.getvalue().splitlines()
+    assert [line[line.index("(") :] for line in lines] == [
+        "(1 of 2 cores done)",
+        "(2 of 2 cores done)",
+    ]
 
 
 @pytest.mark.parametrize("interactive", [True, False])
