@@ -131,6 +131,7 @@ def end_tree(process: subprocess.Popen[bytes], token: str) -> list[str]:
         follow = time.monotonic() + _SECONDS_TO_FOLLOW
         while _relatives(process.pid, token) and time.monotonic() < follow:
             time.sleep(_POLL_S)
+    _stop_group(process.pid)
     names: dict[int, str] = {}
     doomed = {*descendants, *_relatives(process.pid, token)}
     for _ in range(_ROUNDS):
@@ -146,6 +147,17 @@ def end_tree(process: subprocess.Popen[bytes], token: str) -> list[str]:
             time.sleep(_POLL_S)
         doomed = set(_relatives(process.pid, token))
     return sorted(names.values())
+
+
+def _stop_group(host: int) -> None:  # pragma: no mutate block
+    """Stop what is left of a host's process group, so that nothing starts itself anew unseen.
+
+    Of a process that forks and ends many times a second, a list of processes may show none.
+    """
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError):
+        os.killpg(host, signal.SIGSTOP)
 
 
 # A changed one would find, and end, every process of the machine; so would a changed `_relatives`.

@@ -365,12 +365,7 @@ class _Drive:
         job = self._job(cells)
         logs = {task.cell: task.log for task in job.tasks}
         for log in logs.values():
-            # By us, since a host may create files with a mode that nobody can read.
-            log.parent.mkdir(parents=True, exist_ok=True)
-            # What an attempt left that was cut off and not recorded is none of this one.
-            with contextlib.suppress(OSError):
-                log.unlink()
-            log.touch()
+            _fresh(log)
         by_task = {cell.task: cell for cell in cells}
         alone = len(cells) == 1
         run = run_host(
@@ -637,6 +632,22 @@ def _same_file(path: str, asked: Path) -> bool:
 def _file_name(text: str) -> str:
     """A text as a part of a path on every platform."""
     return re.sub(r"[^\w.@+\[\]=-]", "_", text)
+
+
+def _fresh(log: Path) -> None:
+    """Make an empty log, by us, since a host may create files with a mode that nobody can read."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        # What an attempt left that was cut off and not recorded is none of this one.
+        with contextlib.suppress(OSError):
+            log.unlink()
+        log.touch()
+    except OSError as error:
+        raise RunFolderError(
+            f"The log {log} cannot be written: {error.strerror or error}.",
+            "What was seen until then is kept. Free space, or room for files; `ort-ep-matrix run "
+            "--resume` goes on with a run.",
+        ) from None
 
 
 def _now() -> str:

@@ -32,7 +32,9 @@ _LAUNCH = [sys.executable, "-P", "-m", "harness.host"]
 # A host whose channel is closed may need this much until its process has ended.
 _GRACE_S = 1.0
 _POLL_S = 0.25
-_STREAM_END_S = 1.0
+# All that had the channel were killed: it ends at once, however busy the machine is.
+_STREAM_END_S = 5.0
+_HIDDEN = "one that keeps the host's channel open and could not be found, so that it goes on"
 _STOPPED_S = 1.0
 _LONGEST_LINE = 4_000_000
 # None that programs are known to end with.
@@ -199,11 +201,12 @@ def run_host(
     finally:
         # Whatever happened, nothing of this host outlives this call.
         left = end_tree(process, secret.token)
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
         reader.join(_STREAM_END_S)
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        if reader.is_alive():
+            left.append(_HIDDEN)
     run.end = HostEnd(
         how,
         name,
@@ -445,11 +448,10 @@ def _job_line(job: HostJob, secret: _Secret, blackbox: Path) -> bytes:
 
 def _read(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
     assert process.stdout is not None  # noqa: S101 - it was started with a pipe
-    try:
+    # Closed here and nowhere else: whoever closes a stream waits for the one who reads it.
+    with process.stdout, contextlib.suppress(OSError):
         while line := process.stdout.readline(_LONGEST_LINE):
             # A death in the middle of a line tears it; the death itself says more than that.
             if line.endswith(b"\n") or len(line) == _LONGEST_LINE:
                 lines.put(line)
-    except (OSError, ValueError):
-        pass
     lines.put(None)

@@ -254,7 +254,7 @@ def _judged(
     repeat: str,
 ) -> CellResult:
     told = list(tried)
-    while told and told[-1].finding.outcome == "not-run":
+    while told and told[-1].finding.outcome in INFRASTRUCTURE:
         told.pop()
     # What was seen stays seen, though it could not be seen again, unless it was another cell's.
     cut_off = (
@@ -278,9 +278,9 @@ def _judged(
         for attempt in told[:-1]
         if is_failure(attempt.finding) and not _is_explained(attempt, explained)
     ]
-    flaky = finding.outcome in _GOOD_ENDS and bool(failures)
     capture = report.capture if report else None
-    verdict = _verdict(finding, expected, capture, failures if flaky else [])
+    verdict = _verdict(finding, expected, capture, failures)
+    flaky = bool(failures) and (finding.outcome in _GOOD_ENDS or verdict == "flaky")
     detail = finding.detail
     if cut_off:
         last = tried[-1].finding
@@ -327,9 +327,14 @@ def _judged(
 def _verdict(
     finding: Finding, expected: Expected, capture: Capture | None, failures: Sequence[Finding]
 ) -> Verdict:
-    if failures and not all(_allowed(one, expected) for one in (*failures, finding)):
+    allowed = _allowed(finding, expected)
+    tolerated = all(_allowed(one, expected) for one in failures)
+    if failures and finding.outcome in _GOOD_ENDS and not (tolerated and allowed):
         return "flaky"
-    if not _allowed(finding, expected):
+    if allowed and not tolerated:
+        # What is expected to go wrong excuses no other trouble before it.
+        return "flaky"
+    if not allowed:
         return "improved" if finding.outcome == "passed" else "unexpected"
     if finding.outcome == "passed" and not _capture_fits(expected.capture, capture):
         return "unexpected"

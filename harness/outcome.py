@@ -221,6 +221,8 @@ def needs_repeat(finding: Finding) -> bool:
 
 def shows_a_device(observation: Observation, finding: Finding) -> bool:
     """Whether an attempt is proof that the plugin has a device on this machine."""
+    if observation.death is not None:
+        return observation.identity.ep_name is not None
     return (
         observation.report is not None
         and finding.outcome in ("passed", "failed")
@@ -501,7 +503,7 @@ def _spoilt(observation: Observation, report: ScenarioReport) -> Finding | None:
         return Finding(
             "failed",
             "left-behind",
-            f"processes outlived the host and were ended: {', '.join(observation.left_behind)}",
+            f"processes outlived the host: {', '.join(observation.left_behind)}",
             shared=True,
         )
     return None

@@ -199,7 +199,8 @@ class Observation(_Value):
     clean_end: bool = Field(description="The host tore down in order and ended as it was told to.")
     teardown_errors: list[str] = Field(default_factory=list)
     left_behind: list[str] = Field(
-        default_factory=list, description="Processes that outlived the host, and were ended."
+        default_factory=list,
+        description="Processes that outlived the host; those with an id were ended.",
     )
     infra: str | None = Field(None, description="Why the harness itself could not try.")
     early: bool = Field(

@@ -517,6 +517,31 @@ def test_a_child_that_holds_the_channel_open_does_not_hold_the_run(run: Runner) 
     assert time.monotonic() - began < 10
 
 
+@posix
+def test_a_hidden_process_that_holds_the_channel_is_told_and_not_waited_for(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(harness.host_process, "_STREAM_END_S", 0.5)
+    told = tmp_path / "pid"
+    # Nothing that it could be known by is left of it.
+    hide = (
+        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], stdout=1,"
+        f" env={{}}, start_new_session=True); open({str(told)!r}, 'w').write(str(p.pid));"
+    )
+    began = time.monotonic()
+    seen = run(f"job(); ready(); {hide} work('copy/a', 'copy/b'); torn_down()")
+    hidden = psutil.Process(int(told.read_text()))
+    try:
+        assert hidden.is_running()
+        assert seen.end is not None
+        assert seen.end.clean
+        (left,) = seen.end.left_behind
+        assert "could not be found" in left
+        assert time.monotonic() - began < 30
+    finally:
+        hidden.kill()
+
+
 @pytest.mark.parametrize(
     "script",
     [

@@ -101,6 +101,40 @@ def test_the_reason_of_a_known_flake_belongs_to_its_failure() -> None:
     assert only([observation(**other), again(**other)], expected).verdict == "unexpected"
 
 
+def test_what_is_expected_to_go_wrong_excuses_no_other_trouble_before_it() -> None:
+    tried = [observation(**CRASH), again(**WRONG)]
+    fails, crashes = {"outcome": "failed"}, {"outcome": ["failed", "crashed"]}
+
+    result = only(tried, fails)
+    assert told(result) == ("failed", "wrong-result", "flaky")
+    assert result.detail.startswith("attempt 1 crashed (SIGSEGV")
+    assert "; then failed in a fresh host" in result.detail
+    assert code(tried, fails) == 1
+    assert only(tried, crashes).verdict == "expected"
+    assert only([observation(**WRONG), again(**WRONG)], fails).verdict == "expected"
+    reason = {"outcome": "failed", "reason": "native-error"}
+    refused = again(report=report(error=native_error()))
+    assert only([observation(**WRONG), refused], reason).verdict == "flaky"
+    # Where nothing of it is expected, the last attempt is what counts.
+    assert told(only(tried)) == ("failed", "wrong-result", "unexpected")
+
+
+def test_a_crash_that_takes_the_device_along_is_the_plugins() -> None:
+    with_device = {**CRASH, "identity": identity()}
+    (one,) = judged([cell()], [observation(**with_device), again(**NO_DEVICE)]).cells
+
+    assert told(one) == ("failed", "no-ep-device", "unexpected")
+    assert [attempt.reason for attempt in one.attempts] == ["SIGSEGV", "no-ep-device"]
+    # One that dies before it has offered any device proves none.
+    before: dict[str, Any] = {
+        "report": None,
+        "death": death("register"),
+        "identity": identity(ep_name=None),
+    }
+    (other,) = judged([cell()], [observation(**before), again(**NO_DEVICE)]).cells
+    assert (other.outcome, other.verdict) == ("crashed", "unexpected")
+
+
 def test_what_should_crash_and_does_so_only_once_is_flaky_not_improved() -> None:
     results = judged([cell()], [observation(**CRASH), again()], {"outcome": "crashed"})
 
@@ -736,7 +770,10 @@ def test_observations_of_other_cells_change_nothing() -> None:
         ([observation(**CRASH)], [{"outcome": "crashed"}], 0),
         ([observation(**INFRA)], [{"outcome": "infra-error"}], 0),
         ([observation()], [{"outcome": "crashed"}], 1),
-        ([observation(**CRASH), observation(attempt=2, **INFRA)], [], 3),
+        # A finding stays one, though it could not be seen again.
+        ([observation(**CRASH), observation(attempt=2, **INFRA)], [], 1),
+        ([observation(), observation(attempt=2, **INFRA)], [], 3),
+        ([observation(**INFRA), observation(attempt=2, **INFRA)], [], 3),
     ],
 )
 def test_the_exit_code_of_one_cell(

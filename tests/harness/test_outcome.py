@@ -476,7 +476,7 @@ WHAT_IS_TOLD: list[tuple[dict[str, Any], str, str]] = [
     (
         {"left_behind": ["a (1)", "b (2)"]},
         "left-behind",
-        "processes outlived the host and were ended: a (1), b (2)",
+        "processes outlived the host: a (1), b (2)",
     ),
     (
         {"report": report(error=native_error(kind="python", function="KeyError", message="'x'"))},
