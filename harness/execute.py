@@ -587,7 +587,7 @@ def _identity(run: HostRun, job: HostJob) -> HostIdentity:
     told = ready or run.setup_failed
     return HostIdentity(
         core_version=told.core_version if told else None,
-        mapped=list(_roles(torn_down.mapped, job)) if torn_down else [],
+        mapped=list(_roles(torn_down.mapped, torn_down.cores, job)) if torn_down else [],
         plugin_sha256_before=told.plugin_sha256_before if told else None,
         plugin_sha256_after=torn_down.plugin_sha256_after if torn_down else None,
         ep_devices=ready.ep_devices if ready else [],
@@ -597,14 +597,20 @@ def _identity(run: HostRun, job: HostJob) -> HostIdentity:
     )
 
 
-def _roles(mapped: Sequence[str], job: HostJob) -> Iterator[MappedFile]:
-    """The mapped files that are the core, the plugin, or another core."""
-    for path in mapped:
+def _roles(mapped: Sequence[str], cores: Sequence[str], job: HostJob) -> Iterator[MappedFile]:
+    """The mapped files that are the core, the plugin, or another core.
+
+    Args:
+        mapped: all mapped files.
+        cores: the libraries that export what a core does, whether or not their files are there.
+        job: with the core and the plugin that were asked for.
+    """
+    for path in dict.fromkeys([*mapped, *cores]):
         if _same_file(path, job.core):
             yield MappedFile(path=path, role="core")
         elif _same_file(path, job.plugin):
             yield MappedFile(path=path, role="plugin")
-        elif _CORE_NAME.fullmatch(Path(path).name) or _holds_a_core(path):
+        elif path in cores or _CORE_NAME.fullmatch(Path(path).name) or _holds_a_core(path):
             yield MappedFile(path=path, role="other-core")
 
 

@@ -114,6 +114,8 @@ class TornDown(BaseModel):
 
     failures: list[str]
     mapped: list[str]
+    cores: list[str] = []
+    """The libraries that export what a core does, as far as the system could be asked."""
     plugin_sha256_after: str | None
 
 

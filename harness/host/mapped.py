@@ -7,8 +7,9 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
-__all__ = ["mapped_files", "parse_proc_maps"]
+__all__ = ["exporting", "mapped_files", "parse_proc_maps"]
 
 
 # How the kernel writes a line end within a path.
@@ -36,6 +37,61 @@ def parse_proc_maps(text: str) -> list[str]:
             path = fields[5].removesuffix(" (deleted)")
             paths[_OCTAL.sub(lambda code: chr(int(code[1], 8)), path)] = None
     return list(paths)
+
+
+class _Object(ctypes.Structure):
+    """The first fields of a `dl_phdr_info`."""
+
+    _fields_ = (("address", ctypes.c_size_t), ("name", ctypes.c_char_p))
+
+
+class _Symbol(ctypes.Structure):
+    """A `Dl_info`."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+_Visitor = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Object), ctypes.c_size_t, ctypes.c_void_p)
+
+
+def exporting(function: str, platform: str = sys.platform) -> list[str]:
+    """The libraries loaded now that export a function, under the names that they were loaded by.
+
+    The loader is asked, so that a library whose file is gone is told as well. Linux alone; empty
+    elsewhere.
+    """
+    if platform != "linux":
+        return []
+    names: list[bytes] = []
+
+    def visit(found: Any, _size: int, _data: object) -> int:
+        names.append(found[0].name or b"")
+        return 0
+
+    loader = ctypes.CDLL(None)
+    visitor = _Visitor(visit)
+    loader.dl_iterate_phdr(visitor, None)
+    loader.dlopen.restype = loader.dlsym.restype = ctypes.c_void_p
+    loader.dlopen.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    loader.dlsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    loader.dlclose.argtypes = [ctypes.c_void_p]
+    loader.dladdr.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Symbol)]
+    told = []
+    for name in filter(None, names):
+        handle = loader.dlopen(name, os.RTLD_NOLOAD | os.RTLD_LAZY)
+        if not handle:
+            continue
+        address, symbol = loader.dlsym(handle, function.encode()), _Symbol()
+        # It is also found in what the library itself has loaded.
+        if address and loader.dladdr(address, ctypes.byref(symbol)) and symbol.file == name:
+            told.append(os.fsdecode(name))
+        loader.dlclose(handle)
+    return told
 
 
 def _dyld_images() -> list[str]:

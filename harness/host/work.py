@@ -23,7 +23,7 @@ from harness.host.blackbox import BlackBox
 from harness.host.channel import Channel, log_to
 from harness.host.host import Host, Options, Promises
 from harness.host.lanes import Lanes
-from harness.host.mapped import mapped_files
+from harness.host.mapped import exporting, mapped_files
 from harness.host.python import PythonHost, is_of_package
 from harness.host.record import Recording, UnsupportedError, native_error, run_scenario
 from harness.host.scenario import Scenario, find_scenarios, task_scenario
@@ -41,6 +41,7 @@ from harness.native.tensors import cpu_memory
 __all__ = ["work"]
 
 _CORE_DUMPS = "ORT_EP_MATRIX_CORE_DUMPS"
+_CORE_ENTRY = "OrtGetApiBase"
 _MOST_METADATA = 100
 _LONGEST_METADATA = 1_000
 
@@ -55,8 +56,10 @@ class _Loaded:
     device: EpDevice
     devices: list[EpDevice]
     cpu: Handle
+    state: Mapping[str, str]
+    """The state of the process then."""
     state_changes: list[str]
-    """What loading the core and registering the plugin did to the state of the process."""
+    """What loading the core and registering the plugin had done to it."""
     mapped: list[str]
     """The files that were mapped then."""
 
@@ -68,6 +71,7 @@ class _LoadedPython:
     ort: Any
     lanes: Lanes
     device: Any
+    state: Mapping[str, str]
     state_changes: list[str]
     mapped: list[str]
 
@@ -115,7 +119,7 @@ def _work(job: dict[str, Any], channel: Channel) -> None:
     failures: list[str] = []
     if job["kind"] == "bare":
         # It was registered to see which devices it offers; now that is the scenarios' work.
-        failures += _closed(plugin_scope)
+        failures += _closed(plugin_scope, loaded.state)
     after = _After.NEXT
     for task in job["tasks"]:
         after = _run_task(
@@ -127,17 +131,25 @@ def _work(job: dict[str, Any], channel: Channel) -> None:
     log_to(Path(job["log"]))
     mapped = list(dict.fromkeys([*loaded.mapped, *mapped_files()]))
     box.at("teardown")
+    cores = exporting(_CORE_ENTRY)
     if after is not _After.EXIT:
-        failures += _closed(plugin_scope)
+        # Where the last scenario ended it, what that changed has been told.
+        failures += _closed(plugin_scope, loaded.state if after is _After.NEXT else process_state())
         failures += core_scope.close()
     digest = _sha256(job["plugin"])
-    channel.send("torn-down", failures=failures, mapped=mapped, plugin_sha256_after=digest)
+    channel.send(
+        "torn-down", failures=failures, mapped=mapped, cores=cores, plugin_sha256_after=digest
+    )
     box.at("exit")
 
 
-def _closed(plugin_scope: Scope) -> list[str]:
-    """Unregister the plugin and release the environment; returns what went wrong with that."""
-    before = process_state()
+def _closed(plugin_scope: Scope, before: Mapping[str, str]) -> list[str]:
+    """Unregister the plugin and release the environment; returns what went wrong with that.
+
+    Args:
+        plugin_scope: what is released.
+        before: the state of the process that it is to leave as it was.
+    """
     failures = plugin_scope.close()
     return failures + [
         f"unregistered, it left the process otherwise: {change}"
@@ -183,9 +195,10 @@ def _set_up(
     )
     if device is None:
         return None
-    changed = [f"at registration: {change}" for change in changes(state, process_state())]
+    now = process_state()
+    changed = [f"at registration: {change}" for change in changes(state, now)]
     cpu = cpu_memory(api, core_scope)
-    return _Loaded(api, lanes, env, device, appeared, cpu, changed, mapped_files())
+    return _Loaded(api, lanes, env, device, appeared, cpu, now, changed, mapped_files())
 
 
 def _set_up_python(
@@ -240,8 +253,9 @@ def _set_up_python(
     )
     if device is None:
         return None
-    changed = [f"at registration: {change}" for change in changes(state, process_state())]
-    return _LoadedPython(ort, lanes, device, changed, mapped_files())
+    now = process_state()
+    changed = [f"at registration: {change}" for change in changes(state, now)]
+    return _LoadedPython(ort, lanes, device, now, changed, mapped_files())
 
 
 def _choose(job: dict[str, Any], devices: Sequence[EpDevice]) -> EpDevice | None:
@@ -303,7 +317,6 @@ def _run_task(
     channel.send("started", scenario=task["scenario"])
     scope = Scope()
     host = _given(job, task, loaded, box, scope)
-    before = process_state()
     started = time.perf_counter()
     report = run_scenario(host, _function(job, scenario))
     if job["kind"] == "python":
@@ -315,7 +328,8 @@ def _run_task(
     end_alive = scenario.ends_alive and whole
     report["leaked"] = leaked = [] if end_alive else scope.close()
     report["duration_s"] = time.perf_counter() - started
-    changed = changes(before, process_state())
+    # Against what it was at first: what changes between two scenarios is seen in the next.
+    changed = changes(loaded.state, process_state())
     report["state_changes"] = [*loaded.state_changes, *changed]
     channel.send("ended", report={"scenario": task["scenario"], **report})
     if end_alive:

@@ -15,6 +15,7 @@ import harness
 import harness.host_process
 from harness.artifacts.python_packages import PythonPackage
 from harness.config import PluginEntry
+from harness.errors import RunFolderError
 from harness.log_end import tail
 from harness.outcome import settled
 from harness.results import MappedFile, Observation
@@ -369,6 +370,20 @@ def test_of_a_short_stack_nothing_after_it_is_told(bench: Bench, after: list[str
     death = bench.seen[0].death
     assert death is not None
     assert death.log_tail.splitlines() == lines[:2]
+
+
+def test_a_log_that_cannot_be_made_is_the_run_folders_trouble_and_no_cells(
+    bench: Bench,
+) -> None:
+    (bench.folder / "run").mkdir()
+    (bench.folder / "run" / "logs").write_text("a file in the place of the folder")
+
+    with pytest.raises(RunFolderError, match="cannot be written") as caught:
+        bench.run({A: "passed()"}, scenarios=[A])
+
+    assert "--resume" in caught.value.hint
+    # Nothing is recorded of what could not be tried, so that a later run tries it.
+    assert bench.seen == []
 
 
 def tail_of(text: str, folder: Path) -> list[str]:

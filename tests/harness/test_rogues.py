@@ -105,3 +105,18 @@ def test_a_death_that_comes_late_is_not_hidden_by_the_cell_that_it_hits(lab: Lab
     assert outcome(cells["rogue/slow"]) == ("passed", "ok", "flaky")
     assert cells["rogue/slow"].attempts[0].outcome == "crashed"
     assert outcome(cells[FINE[0]]) == ("passed", "ok", "expected")
+
+
+def test_what_changes_the_process_between_two_scenarios_is_seen_in_the_next(lab: Lab) -> None:
+    cells = lab.run("rogue/moved-between", FINE[0])
+
+    # Alone it passes, which nothing explains.
+    assert outcome(cells[FINE[0]]) == ("passed", "ok", "flaky")
+    assert cells[FINE[0]].attempts[0].reason == "process-state"
+
+
+def test_what_changes_the_process_after_the_last_scenario_is_seen_at_the_end(lab: Lab) -> None:
+    cells = lab.run("rogue/moved-between")
+
+    assert outcome(cells["rogue/moved-between"]) == ("failed", "teardown-error", "unexpected")
+    assert "working directory" in cells["rogue/moved-between"].detail

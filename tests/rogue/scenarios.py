@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from harness.host.channel import Channel
 from harness.host.host import CPU, Host, UnsupportedError
 from harness.host.scenario import scenario
 from harness.native.api import NativeCallError
@@ -343,3 +345,17 @@ def until_told(host: Host) -> None:
     (folder / f"waiting-{number}").touch()
     while not (folder / f"go-{number}").exists():
         time.sleep(0.01)
+
+
+@scenario("rogue/moved-between", why="Moves the process after it was looked at, and never else.")
+def moved_between(host: Host) -> None:
+    _work(host)
+    send = Channel.send
+
+    def moving(channel: Channel, event: str, **fields: Any) -> None:
+        send(channel, event, **fields)
+        if event == "ended":
+            os.chdir(host.scratch)
+
+    # As a thread might that waits for it.
+    setattr(Channel, "send", moving)  # noqa: B010 - it is no attribute to assign to

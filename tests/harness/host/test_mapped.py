@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from harness.host.mapped import mapped_files, parse_proc_maps
+from harness.host.mapped import exporting, mapped_files, parse_proc_maps
+from tests.conftest import TOP
+
+GCC = shutil.which("gcc")
 
 MAPS = """\
 00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/python3
@@ -60,3 +64,44 @@ def test_a_path_may_hold_what_python_takes_for_a_line_end() -> None:
     text = f"{line}/a\\012b/\x0bc\u2028d.so\n{line}/e\x85f.so (deleted)\n"
 
     assert parse_proc_maps(text) == ["/a\nb/\x0bc\u2028d.so", "/e\x85f.so"]
+
+
+@pytest.mark.skipif(sys.platform != "linux" or GCC is None, reason="of Linux, and needs gcc")
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_library_that_exports_a_function_is_told_though_its_file_is_gone(
+    tmp_path: Path, gone: bool
+) -> None:
+    def built(name: str, source: str, *needed: str) -> Path:
+        (tmp_path / f"{name}.c").write_text(source)
+        made = tmp_path / f"lib{name}.so"
+        options = ["-shared", "-fPIC", "-nostdlib", f"-L{tmp_path}", f"-Wl,-rpath,{tmp_path}"]
+        links = [f"-l{one}" for one in needed]
+        subprocess.run(
+            [str(GCC), *options, "-o", str(made), str(tmp_path / f"{name}.c"), *links], check=True
+        )
+        return made
+
+    inner = built("inner", "int ExportedForTest(void) { return 1; }\n")
+    outer = built(
+        "outer",
+        "int ExportedForTest(void); int of_outer(void) { return ExportedForTest(); }\n",
+        "inner",
+    )
+    code = (
+        "import ctypes, os, sys\n"
+        "from harness.host.mapped import exporting\n"
+        "before = exporting('ExportedForTest')\n"
+        f"ctypes.CDLL({str(outer)!r})\n"
+        f"{gone} and os.unlink({str(inner)!r})\n"
+        "print(before, exporting('ExportedForTest'), exporting('of_outer'), exporting('no_such'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=TOP, capture_output=True, text=True, check=True
+    )
+
+    # The one that only needs it does not export it.
+    assert done.stdout.strip() == f"[] {[str(inner)]} {[str(outer)]} []"
+
+
+def test_where_the_loader_cannot_be_asked_nothing_is_told() -> None:
+    assert exporting("malloc", "darwin") == exporting("malloc", "win32") == []
