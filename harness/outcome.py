@@ -100,15 +100,15 @@ _HINTS = {
     f"{_NATIVE}",
     "wrong-result": "Zeros mean that work was fetched before it was submitted, values of another "
     "iteration or tensor a stale or shared buffer.",
-    "native-error": "The message is the core's or the plugin's own; the log has what was printed "
-    "before it.",
+    "native-error": "The message is the core's or the plugin's own. A log, where there is one, has "
+    "what was printed before it.",
     "no-checks": "A scenario checks a value in every iteration, and says where its nodes run.",
     "incomplete": "The scenario left its iterations, or checked nothing in some of them.",
     "release-error": "What the scenario had created could not be given back; the log tells more.",
     "teardown-error": "The plugin could not be unregistered, or the environment not released.",
     "left-behind": "End and await every child process before the plugin is unregistered.",
-    "registration-refused": "The message is the core's or the plugin's own; the log has what was "
-    "printed before it. A plugin that was built for a newer API than the core's must claim the "
+    "registration-refused": "The message is the core's or the plugin's own. A log, where there is one, "
+    "has what was printed before it. A plugin that was built for a newer API than the core's must claim the "
     "core's.",
     "load-failed": "The core could not load the library; the message is the loader's.",
     "exited-early": "Something ended the process: look for exit() in the plugin and below it.",
@@ -118,7 +118,7 @@ _HINTS = {
     "core-unavailable": "The other cores were tried without it.",
     "harness-error": "This is a fault of ort-ep-matrix: please report it with what stands above.",
     "interrupted": COMPLETE_HINT,
-    "no-overlap": "Run it again, on a machine that is less busy or has more processors.",
+    "no-overlap": "Run it again, with more iterations, or on a machine that is less busy.",
     "unconfirmed": COMPLETE_HINT,
 }
 _SAID = "The first check that did not hold says what should be true and what was seen instead."

@@ -20,7 +20,7 @@ from harness.host.host import (
 )
 from harness.host.scenario import scenario
 from scenarios.models import (
-    CHAIN,
+    CROSSING,
     NEGATE,
     NEGATE_AND_MOVE,
     SHAPE,
@@ -138,19 +138,21 @@ def mixed_outputs(host: Host, device_first: bool) -> None:
     why="A value that crosses to the CPU EP and back within a Run is stale on either side.",
 )
 def device_cpu_device(host: Host) -> None:
-    """One chain of three nodes: device, CPU, device."""
-    session = host.session(CHAIN, cpu_nodes=["on_cpu"])
+    """One chain of five nodes: device, CPU, device, CPU, device."""
+    session = host.session(CROSSING, cpu_nodes=["on_cpu", "again_on_cpu"])
     for i in host.iterations():
         x = values(i)
         feed = host.cpu_tensor(x)
         fetched = session.run({"x": feed}, {"y": FLOAT32})["y"]
-        host.check("y", -(x + x) * x, host.read(fetched))
+        host.check("y", (x + x) * x + x, host.read(fetched))
         fetched.release()
         feed.release()
+    on_device = ["first_on_device", "between_on_device", "last_on_device"]
+    on_cpu = ["on_cpu", "again_on_cpu"]
     host.placed(
-        CHAIN,
+        CROSSING,
         session,
-        {"first_on_device": host.ep_name, "on_cpu": CPU, "last_on_device": host.ep_name},
+        {**dict.fromkeys(on_device, host.ep_name), **dict.fromkeys(on_cpu, CPU)},
     )
 
 

@@ -13,6 +13,7 @@ from harness.host.model import Model
 __all__ = [
     "ADD_AND_NEGATE",
     "CHAIN",
+    "CROSSING",
     "DOUBLE",
     "EITHER",
     "LARGE",
@@ -106,6 +107,19 @@ def _chain(model: Model) -> bytes:
             ("Add", ["x", "x"], "doubled", "first_on_device"),
             ("Neg", ["doubled"], "negated", "on_cpu"),
             ("Mul", ["negated", "x"], "y", "last_on_device"),
+        ],
+    )
+
+
+def _crossing(model: Model) -> bytes:
+    return _build(
+        model,
+        [
+            ("Add", ["x", "x"], "doubled", "first_on_device"),
+            ("Neg", ["doubled"], "negated", "on_cpu"),
+            ("Mul", ["negated", "x"], "product", "between_on_device"),
+            ("Neg", ["product"], "again", "again_on_cpu"),
+            ("Add", ["again", "x"], "y", "last_on_device"),
         ],
     )
 
@@ -295,6 +309,9 @@ TWO_BRANCHES = Model(
 
 CHAIN = Model("chain", {"x": SHAPE}, {"y": SHAPE}, _chain)
 """y = -(x + x) * x, with the negation on the CPU EP between two nodes on the device."""
+
+CROSSING = Model("crossing", {"x": SHAPE}, {"y": SHAPE}, _crossing)
+"""y = (x + x) * x + x, negated on the way by two nodes on the CPU EP, each between others."""
 
 MIN_CHAIN = Model(
     "min-chain",

@@ -893,6 +893,25 @@ def test_a_defect_of_a_core_is_as_expected_with_a_matrix_of_ones_own(
 
 
 @pytest.mark.cores
+def test_a_separator_of_nodes_that_the_plugin_does_not_know_is_found(
+    shell: Command, tmp_path: Path
+) -> None:
+    def comma(data: dict[str, Any]) -> None:
+        data["plugins"]["reference"]["options"]["cpu_nodes"]["separator"] = ","
+
+    matrix = matrix_in(tmp_path, comma)
+    ended = shell(
+        *("run", "--matrix", str(matrix), "--core", "1.32.0", "--iterations", "2"),
+        *("--scenario", "copy/device-cpu-device", "--mode", "serialized", "--output", "out"),
+    )
+    (cell,) = results_in(tmp_path / "out").cells
+
+    assert ended.code == 1
+    assert (cell.outcome, cell.reason) == ("failed", "placement")
+    assert "options.cpu_nodes" in cell.hint
+
+
+@pytest.mark.cores
 @pytest.mark.skipif(sys.platform == "win32", reason="their telemetry is another one there")
 def test_official_cores_do_not_tell_of_their_use(shell: Command, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
