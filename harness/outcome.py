@@ -107,9 +107,9 @@ _HINTS = {
     "release-error": "What the scenario had created could not be given back; the log tells more.",
     "teardown-error": "The plugin could not be unregistered, or the environment not released.",
     "left-behind": "End and await every child process before the plugin is unregistered.",
-    "registration-refused": "The message is the core's or the plugin's own. A log, where there is one, "
-    "has what was printed before it. A plugin that was built for a newer API than the core's must claim the "
-    "core's.",
+    "registration-refused": "The message is the core's or the plugin's own. A log, where there is "
+    "one, has what was printed before it. A plugin that was built for a newer API than the core's "
+    "must claim the core's.",
     "load-failed": "The core could not load the library; the message is the loader's.",
     "exited-early": "Something ended the process: look for exit() in the plugin and below it.",
     "exit-status": "Something ended the process: look for exit() in the plugin and below it, and "
