@@ -442,6 +442,28 @@ def test_time_in_which_the_engine_was_stopped_is_not_that_of_a_host_that_ends(
     assert how(seen) == "clean"
 
 
+def test_a_limit_runs_out_by_all_time_but_that_in_which_nobody_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("harness.host_process.time.monotonic", lambda: clock[0])
+    limit = harness.host_process._Limit(10.0)
+
+    def left_after(seconds: float) -> float:
+        clock[0] += seconds
+        return limit.left_s()
+
+    assert (limit.seconds, left_after(0.0), left_after(0.25)) == (10.0, 10.0, 9.75)
+    # A round takes a quarter of a second; up to one more is a busy machine and no stop.
+    assert left_after(1.25) == 8.5
+    assert left_after(4.25) == 8.25
+    assert left_after(1.0) == 7.25
+    for _ in range(7):
+        limit_left = left_after(1.0)
+    assert limit_left == 0.25
+    assert (left_after(0.25), left_after(0.25)) == (0.0, 0.0)
+
+
 @posix
 def test_a_stopped_host_is_ended_at_its_time(run: Runner) -> None:
     seen = run(

@@ -470,6 +470,30 @@ def test_shared_trouble_is_explained_only_by_trouble_of_the_same_kind() -> None:
     assert by_id(results)[A].verdict == "flaky"
 
 
+def test_what_is_a_cells_own_in_a_host_that_is_explained_stays_its_own() -> None:
+    results = judged(
+        [cell(), cell(scenario="copy/b")],
+        [
+            observation(A, **AT_EXIT),
+            observation(B, **WRONG),
+            again(A, **AT_EXIT),
+            again(B),
+        ],
+    )
+
+    assert by_id(results)[A].verdict == "unexpected"
+    assert told(by_id(results)[B]) == ("passed", "ok", "flaky")
+
+
+def test_an_expectation_is_named_by_its_line_where_that_is_known() -> None:
+    known = matrix({"outcome": "passed"}, {"core": "==1.30.0", "outcome": "failed"})
+    results = judge(case([cell()], [observation()]), known, lambda _: "", lines=[3, 17])
+
+    assert results.summary.outdated_expectations == [
+        "line 17: expectations[1]: core ==1.30.0 expects failed"
+    ]
+
+
 def test_one_host_that_is_explained_does_not_explain_another() -> None:
     results = judged(
         [cell(), cell(scenario="copy/b"), cell("1.31.0")],

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from harness import outcome as outcome_module
 from harness.config import Rejection
-from harness.outcome import REASONS, AskedFor, Finding, classify, is_failure, needs_repeat
+from harness.outcome import (
+    REASONS,
+    AskedFor,
+    Finding,
+    classify,
+    is_failure,
+    needs_repeat,
+    shows_a_device,
+)
 from harness.results import (
     Capture,
     CheckFailure,
@@ -560,6 +568,45 @@ def test_a_crash_has_the_hint_of_its_signal_or_that_of_all_crashes() -> None:
     assert found(infra="x: y").hint == ""
 
 
+@pytest.mark.parametrize(
+    ("report_changes", "changes"),
+    [
+        ({"state_changes": ["a", "b"]}, {}),
+        ({"leaked": ["a", "b"]}, {}),
+        ({}, {"teardown_errors": ["a", "b"]}),
+        ({}, {"left_behind": ["a", "b"]}),
+    ],
+)
+def test_harm_is_the_same_whatever_a_scenario_came_to(
+    report_changes: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    harm = found(report=report(**report_changes), **changes)
+    lack = Unsupported(asked="a", answered="b")
+    refused = native_error(function="CreateSession", message=REFUSAL)
+
+    assert (harm.outcome, harm.shared) == ("failed", not report_changes)
+    assert found(report=report(unsupported=lack, **report_changes), **changes) == harm
+    assert found(report=report(error=refused, **report_changes), **changes) == harm
+    # An error says more than what it left behind.
+    error = report(error=native_error(), **report_changes)
+    assert found(report=error, **changes).reason == "native-error"
+
+
+def test_a_scenario_that_ran_or_died_with_an_ep_device_shows_that_there_is_one() -> None:
+    def shows(**more: Any) -> bool:
+        seen = observation(**more)
+        return shows_a_device(seen, classify(seen, ASKED, REJECTIONS))
+
+    died: dict[str, Any] = {"report": None, "death": death()}
+    assert shows()
+    assert shows(report=report(**wrong()))
+    assert shows(**died)
+    assert not shows(**died, identity=identity(ep_name=None))
+    assert not shows(report=None, no_device=True)
+    assert not shows(report=report(unsupported=Unsupported(asked="a", answered="b")))
+    assert not shows(report=report(error=native_error(message="no adapter found")))
+
+
 def test_a_kill_while_memory_had_run_out_is_the_systems() -> None:
     killed = found(death=death(name="SIGKILL", out_of_memory=True))
     assert (killed.outcome, killed.reason) == ("crashed", "SIGKILL")
@@ -778,6 +825,7 @@ def test_what_was_there_in_earlier_iterations_is_not_lacking() -> None:
         "asked for a stream; there is none; before that 4 iterations had it and passed"
     )
     assert ends(report=report(unsupported=lack)) == ("unsupported", "unsupported")
+    assert found(report=report(unsupported=lack)).detail == "asked for a stream; there is none"
     # A core has a function or has it not; a scenario may ask for it late.
     of_core = lack.model_copy(update={"of_core": True})
     late = report(unsupported=of_core, iterations_passed=4)
