@@ -43,6 +43,7 @@ from harness.outcome import (
     AskedFor,
     Finding,
     classify,
+    died_with_a_device,
     is_failure,
     needs_repeat,
     settled,
@@ -317,7 +318,7 @@ class _Drive:
             finding = classify(one, self._asked, setting.rejections)
             self._before[one.cell].append((one, finding))
         self._device_seen = any(
-            shows_a_device(*one) for tried in self._before.values() for one in tried
+            _had_a_device(*one) for tried in self._before.values() for one in tried
         )
         self.cells = tuple(cell for cell in plan.cells if self.remaining(cell) != "nothing")
         """Of which something is still to be tried."""
@@ -391,7 +392,7 @@ class _Drive:
             if _went_wrong(self._last.get(cell.id, finding)):
                 self._failed_before.add(cell.id)
             findings[cell.id] = self._last[cell.id] = finding
-            self._device_seen |= shows_a_device(observation, finding)
+            self._device_seen |= _had_a_device(observation, finding)
         shutil.rmtree(job.scratch, ignore_errors=True)
         return _Seen(
             findings,
@@ -559,6 +560,11 @@ class _Drive:
             started=lasted.started,
             duration_s=report.duration_s if report else lasted.seconds,
         )
+
+
+def _had_a_device(observation: Observation, finding: Finding) -> bool:
+    """Whether a later host without a device must be seen again, alone."""
+    return shows_a_device(observation, finding) or died_with_a_device(observation)
 
 
 def _went_wrong(finding: Finding) -> bool:

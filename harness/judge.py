@@ -23,6 +23,7 @@ from harness.outcome import (
     AskedFor,
     Finding,
     classify,
+    died_with_a_device,
     is_failure,
     needs_repeat,
     settled,
@@ -116,6 +117,9 @@ def judge(
         for tried in attempts.values()
         for attempt in tried
     )
+    somewhere_died_with_one = any(
+        died_with_a_device(attempt.observation) for tried in attempts.values() for attempt in tried
+    )
     applying = _applying(case, matrix.expectations)
     cells, used = [], Counter[int]()
     outdated: set[int] = set()
@@ -126,8 +130,12 @@ def judge(
             expected = replace(expected, defects=defects)
         used.update(expected.sources)
         tried = [_with_device_hint(a, no_device.hint) for a in attempts.get(cell.id, [])]
-        if somewhere_was_a_device:
-            tried = [_blame_plugin_for_no_device(attempt) for attempt in tried]
+        tried = [
+            _blame_plugin_for_no_device(attempt)
+            if somewhere_was_a_device or (attempt.observation.no_device and somewhere_died_with_one)
+            else attempt
+            for attempt in tried
+        ]
         result = _judged(cell, tried, expected, explained, repeat(cell))
         if (cell.mode, declared[cell.core]) == ("concurrent", "serialized"):
             result = _driven_against_the_policy(result)

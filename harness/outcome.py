@@ -39,6 +39,7 @@ __all__ = [
     "AskedFor",
     "Finding",
     "classify",
+    "died_with_a_device",
     "is_failure",
     "needs_repeat",
     "settled",
@@ -221,13 +222,20 @@ def needs_repeat(finding: Finding) -> bool:
 
 def shows_a_device(observation: Observation, finding: Finding) -> bool:
     """Whether an attempt is proof that the plugin has a device on this machine."""
-    if observation.death is not None:
-        return observation.identity.ep_name is not None
     return (
         observation.report is not None
         and finding.outcome in ("passed", "failed")
         and finding.reason != NO_DEVICE
     )
+
+
+def died_with_a_device(observation: Observation) -> bool:
+    """Whether a host had an EP device of the plugin when it died.
+
+    Where later hosts are offered none, that is gone. It is no proof that sessions ever worked on
+    it: some plugins offer a device where there is no driver for it.
+    """
+    return observation.death is not None and observation.identity.ep_name is not None
 
 
 def settled(observations: Sequence[Observation]) -> list[Observation]:

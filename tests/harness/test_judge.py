@@ -125,6 +125,24 @@ def test_a_crash_that_takes_the_device_along_is_the_plugins() -> None:
 
     assert told(one) == ("failed", "no-ep-device", "unexpected")
     assert [attempt.reason for attempt in one.attempts] == ["SIGSEGV", "no-ep-device"]
+    # Where it is the driver that is missing, a device may be offered all the same, and a death with
+    # it proves nothing of the others.
+    message = again(report=report(error=native_error(message="no adapter found")))
+    known = {
+        "plugins": {
+            "webgpu": {"path": "p.so", "no_device": {"messages": ["no adapter"], "hint": "Do."}}
+        }
+    }
+    elsewhere = observation(B, report=message.report)
+    cells = judge(
+        case([cell(), cell(scenario="copy/b")], [observation(**with_device), elsewhere]),
+        matrix(**known),
+        lambda _: "",
+    ).cells
+    assert [(each.outcome, each.reason) for each in cells] == [
+        ("crashed", "SIGSEGV"),
+        ("infra-error", "no-ep-device"),
+    ]
     # One that dies before it has offered any device proves none.
     before: dict[str, Any] = {
         "report": None,

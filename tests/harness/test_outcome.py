@@ -14,6 +14,7 @@ from harness.outcome import (
     AskedFor,
     Finding,
     classify,
+    died_with_a_device,
     is_failure,
     needs_repeat,
     shows_a_device,
@@ -592,7 +593,7 @@ def test_harm_is_the_same_whatever_a_scenario_came_to(
     assert found(report=error, **changes).reason == "native-error"
 
 
-def test_a_scenario_that_ran_or_died_with_an_ep_device_shows_that_there_is_one() -> None:
+def test_a_scenario_that_ran_shows_a_device_and_a_death_that_one_was_offered() -> None:
     def shows(**more: Any) -> bool:
         seen = observation(**more)
         return shows_a_device(seen, classify(seen, ASKED, REJECTIONS))
@@ -600,8 +601,10 @@ def test_a_scenario_that_ran_or_died_with_an_ep_device_shows_that_there_is_one()
     died: dict[str, Any] = {"report": None, "death": death()}
     assert shows()
     assert shows(report=report(**wrong()))
-    assert shows(**died)
-    assert not shows(**died, identity=identity(ep_name=None))
+    assert not shows(**died)
+    assert died_with_a_device(observation(**died))
+    assert not died_with_a_device(observation(**died, identity=identity(ep_name=None)))
+    assert not died_with_a_device(observation())
     assert not shows(report=None, no_device=True)
     assert not shows(report=report(unsupported=Unsupported(asked="a", answered="b")))
     assert not shows(report=report(error=native_error(message="no adapter found")))
