@@ -112,14 +112,7 @@ def judge(
     no_device = _no_device(case, matrix)
     attempts = _attempts(case, matrix, versions, no_device)
     explained = _explained_hosts(attempts)
-    somewhere_was_a_device = any(
-        shows_a_device(attempt.observation, attempt.finding)
-        for tried in attempts.values()
-        for attempt in tried
-    )
-    somewhere_died_with_one = any(
-        died_with_a_device(attempt.observation) for tried in attempts.values() for attempt in tried
-    )
+    attempts = _with_devices(attempts, no_device)
     applying = _applying(case, matrix.expectations)
     cells, used = [], Counter[int]()
     outdated: set[int] = set()
@@ -129,13 +122,7 @@ def judge(
             defects = _defects_in(cell, versions[cell.core], matrix.core_defects)
             expected = replace(expected, defects=defects)
         used.update(expected.sources)
-        tried = [_with_device_hint(a, no_device.hint) for a in attempts.get(cell.id, [])]
-        tried = [
-            _blame_plugin_for_no_device(attempt)
-            if somewhere_was_a_device or (attempt.observation.no_device and somewhere_died_with_one)
-            else attempt
-            for attempt in tried
-        ]
+        tried = attempts.get(cell.id, [])
         result = _judged(cell, tried, expected, explained, repeat(cell))
         if (cell.mode, declared[cell.core]) == ("concurrent", "serialized"):
             result = _driven_against_the_policy(result)
@@ -231,6 +218,22 @@ def _attempts(
         finding = classify(observation, asked, matrix.rejections)
         attempts[observation.cell].append(_Attempt(observation, finding))
     return attempts
+
+
+def _with_devices(
+    attempts: Mapping[str, Sequence[_Attempt]], no_device: NoDevice
+) -> dict[str, list[_Attempt]]:
+    """The attempts, in which a device that was there elsewhere and then not is the plugin's."""
+    every = [attempt for tried in attempts.values() for attempt in tried]
+    worked = any(shows_a_device(one.observation, one.finding) for one in every)
+    died_with_one = any(died_with_a_device(one.observation) for one in every)
+
+    def told(attempt: _Attempt) -> _Attempt:
+        hinted = _with_device_hint(attempt, no_device.hint)
+        gone = worked or (attempt.observation.no_device and died_with_one)
+        return _blame_plugin_for_no_device(hinted) if gone else hinted
+
+    return {cell: list(map(told, tried)) for cell, tried in attempts.items()}
 
 
 def _explained_hosts(attempts: Mapping[str, Sequence[_Attempt]]) -> frozenset[str]:
