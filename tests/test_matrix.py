@@ -100,7 +100,7 @@ def test_every_node_ran_where_it_should(results: dict[str, Any]) -> None:
         assert cell["placement"]
         for node in cell["placement"]:
             assert node["got"] == node["expected"]
-            on_cpu = node["node"] == "on_cpu"
+            on_cpu = node["node"] in ("on_cpu", "again_on_cpu")
             assert node["got"] == ("CPUExecutionProvider" if on_cpu else "WebGpuExecutionProvider")
 
 
