@@ -115,8 +115,10 @@ def test_what_is_expected_to_go_wrong_excuses_no_other_trouble_before_it() -> No
     reason = {"outcome": "failed", "reason": "native-error"}
     refused = again(report=report(error=native_error()))
     assert only([observation(**WRONG), refused], reason).verdict == "flaky"
-    # Where nothing of it is expected, the last attempt is what counts.
+    # Where nothing of it is expected, the last attempt is what counts and what is told.
     assert told(only(tried)) == ("failed", "wrong-result", "unexpected")
+    assert "attempt 1" not in only(tried).detail
+    assert only([observation(**CRASH), again()], FLAKE).detail.startswith("attempt 1 crashed")
 
 
 def test_a_crash_that_takes_the_device_along_is_the_plugins() -> None:

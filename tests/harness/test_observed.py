@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import harness
+import harness.execute
 import harness.host_process
 from harness.artifacts.python_packages import PythonPackage
 from harness.config import PluginEntry
@@ -19,7 +20,7 @@ from harness.errors import RunFolderError
 from harness.log_end import tail
 from harness.outcome import settled
 from harness.results import MappedFile, Observation
-from tests.harness.artifacts.native_files import elf
+from tests.harness.artifacts.native_files import CORE_EXPORTS, elf
 from tests.harness.samples import PLUGIN_SHA256
 from tests.harness.scripted import Bench
 
@@ -378,12 +379,29 @@ def test_a_log_that_cannot_be_made_is_the_run_folders_trouble_and_no_cells(
     (bench.folder / "run").mkdir()
     (bench.folder / "run" / "logs").write_text("a file in the place of the folder")
 
-    with pytest.raises(RunFolderError, match="cannot be written") as caught:
+    with pytest.raises(RunFolderError, match=r"cannot be written: [A-Z][a-z ]+\.") as caught:
         bench.run({A: "passed()"}, scenarios=[A])
 
     assert "--resume" in caught.value.hint
     # Nothing is recorded of what could not be tried, so that a later run tries it.
     assert bench.seen == []
+
+
+@pytest.mark.parametrize("same", ["size", "time"])
+def test_a_file_that_became_a_core_meanwhile_is_read_again(tmp_path: Path, same: str) -> None:
+    file = tmp_path / "libsomething.so"
+    core, other = elf(CORE_EXPORTS), elf(["A"])
+    file.write_bytes(other.ljust(len(core) + (same == "time"), b"\0"))
+    before = file.stat()
+    assert not harness.execute._holds_a_core(str(file))
+
+    file.write_bytes(core)
+    if same == "time":
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    else:
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+        assert file.stat().st_size == before.st_size
+    assert harness.execute._holds_a_core(str(file))
 
 
 def tail_of(text: str, folder: Path) -> list[str]:
