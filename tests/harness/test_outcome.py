@@ -613,7 +613,7 @@ def test_a_scenario_that_ran_shows_a_device_and_a_death_that_one_was_offered() -
 def test_a_kill_while_memory_had_run_out_is_the_systems() -> None:
     killed = found(death=death(name="SIGKILL", out_of_memory=True))
     assert (killed.outcome, killed.reason) == ("crashed", "SIGKILL")
-    assert killed.detail.endswith("; the system had run out of memory")
+    assert killed.detail == "SIGKILL in phase scenario; the system had run out of memory"
     assert "--jobs 1" in killed.hint
 
     # What dies of something else meanwhile dies of that.
