@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from harness import __version__
+from harness.containment import await_children
 from harness.errors import HarnessError, InputError
 
 __all__ = ["main"]
@@ -61,6 +62,7 @@ def _prepare() -> None:
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
+    await_children()
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), interrupt)

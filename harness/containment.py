@@ -22,6 +22,7 @@ __all__ = [
     "TOKEN_VARIABLE",
     "apart",
     "ask_for_stacks",
+    "await_children",
     "end_marked",
     "end_tree",
     "exit_name",
@@ -78,6 +79,15 @@ def start(
             cwd=folder,
             **apart(),
         )
+
+
+def await_children() -> None:
+    """Have the system keep how children ended, where whoever started us had it forget that.
+
+    An ignored SIGCHLD is inherited, and every end would read as status 0. For the main thread.
+    """
+    if sys.platform != "win32" and signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def apart(platform: str = sys.platform) -> dict[str, Any]:

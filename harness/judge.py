@@ -244,7 +244,8 @@ def _explained_hosts(attempts: Mapping[str, Sequence[_Attempt]]) -> frozenset[st
             again = any(
                 other.observation.alone
                 and other.observation is not attempt.observation
-                and other.finding.reason == attempt.finding.reason
+                and (other.finding.outcome, other.finding.reason)
+                == (attempt.finding.outcome, attempt.finding.reason)
                 for other in tried
             )
             if attempt.finding.shared and not attempt.observation.alone and again:

@@ -221,12 +221,16 @@ def needs_repeat(finding: Finding) -> bool:
 
 
 def shows_a_device(observation: Observation, finding: Finding) -> bool:
-    """Whether an attempt is proof that the plugin has a device on this machine."""
-    return (
-        observation.report is not None
-        and finding.outcome in ("passed", "failed")
-        and finding.reason != NO_DEVICE
-    )
+    """Whether an attempt is proof that the plugin has a device on this machine.
+
+    A scenario that failed is one only if something of it ran on the plugin's EP: a session may have
+    become one on the CPU EP instead.
+    """
+    report = observation.report
+    if report is None or finding.outcome not in ("passed", "failed"):
+        return False
+    ran = any(placed.got == observation.identity.ep_name for placed in report.placement)
+    return finding.outcome == "passed" or bool(report.iterations_passed) or ran
 
 
 def died_with_a_device(observation: Observation) -> bool:

@@ -96,6 +96,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Without any argument that says what to collect, it is the matrix."""
+    from harness.containment import await_children
+
+    await_children()
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = [str(_matrix(config))]
 

@@ -140,6 +140,7 @@ def refused_session(host: PythonHost) -> None:
 @scenario(
     "python/register-again",
     host="python",
+    alone=True,
     why="The package cannot register the library a second time, or offers no device of it then.",
 )
 def register_again(host: PythonHost) -> None:

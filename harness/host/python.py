@@ -7,6 +7,7 @@ package raises becomes a `NativeCallError`, named by what was called.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -103,7 +104,8 @@ class PythonHost(Recording):
             wanted.profile_file_prefix = str(self.scratch / "python-profile")
         with self.calling("SessionOptions.add_provider_for_devices"):
             wanted.add_provider_for_devices([self.device], asked)
-        with self.calling("InferenceSession"):
+        # A warning of the package is none of a scenario, whatever PYTHONWARNINGS makes of it.
+        with self.calling("InferenceSession"), warnings.catch_warnings(action="ignore"):
             return ort.InferenceSession(model.load(self.models), sess_options=wanted)
 
     def run(self, session: Any, feeds: Mapping[str, Array], fetches: Sequence[str]) -> list[Array]:

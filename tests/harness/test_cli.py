@@ -892,6 +892,46 @@ def test_a_defect_of_a_core_is_as_expected_with_a_matrix_of_ones_own(
     assert seen == {("1.31.1", "failed", "expected"), ("1.32.0", "passed", "expected")}
 
 
+@posix
+@pytest.mark.cores
+def test_who_was_started_with_ended_children_ignored_knows_how_hosts_end(
+    host_environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [*COMMAND, "run", "--core", "1.32.0", "--mode", "serialized", *QUICK, "--output", "out"],
+        cwd=tmp_path,
+        env=dict(host_environment),
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.cores
+@pytest.mark.parametrize(
+    "scenarios",
+    [
+        ("copy/after-a-rejected-stream", "concurrency/create-sessions"),
+        ("python/register-again", "python/device-values", "python/io-binding"),
+    ],
+)
+def test_scenarios_may_follow_each_other_in_any_order(
+    shell: Command, tmp_path: Path, scenarios: tuple[str, ...]
+) -> None:
+    ended = shell(
+        *("run", "--core", "1.24.4", "--core", "1.31.1", "--mode", "serialized", "--repeat", "2"),
+        *("--iterations", "5", "--output", "out"),
+        *(word for one in scenarios for word in ("--scenario", one)),
+    )
+
+    assert ended.code == 0, ended.out
+    assert {cell.outcome for cell in results_in(tmp_path / "out").cells} == {"passed"}
+
+
 @pytest.mark.cores
 def test_a_separator_of_nodes_that_the_plugin_does_not_know_is_found(
     shell: Command, tmp_path: Path

@@ -490,6 +490,20 @@ def test_shared_trouble_is_explained_only_by_trouble_of_the_same_kind() -> None:
     assert by_id(results)[A].verdict == "flaky"
 
 
+def test_a_hang_at_the_end_is_not_explained_by_a_crash_there() -> None:
+    hang = {"death": death("exit", how="hang", name="no end")}
+    seen = [
+        observation(A, **hang),
+        observation(B, **hang),
+        again(A, **AT_EXIT),
+        again(B, **AT_EXIT),
+    ]
+    crashes = {"outcome": "crashed", "reason": "at-exit"}
+    results = judged([cell(), cell(scenario="copy/b")], seen, crashes)
+
+    assert [one.verdict for one in results.cells] == ["flaky", "flaky"]
+
+
 def test_what_is_a_cells_own_in_a_host_that_is_explained_stays_its_own() -> None:
     results = judged(
         [cell(), cell(scenario="copy/b")],

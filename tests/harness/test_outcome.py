@@ -601,6 +601,13 @@ def test_a_scenario_that_ran_shows_a_device_and_a_death_that_one_was_offered() -
     died: dict[str, Any] = {"report": None, "death": death()}
     assert shows()
     assert shows(report=report(**wrong()))
+    on_cpu = [Placement(node="n", expected="ThePluginEp", got="CPUExecutionProvider")]
+    on_plugin = [Placement(node="n", expected="ThePluginEp", got="ThePluginEp")]
+    # A session that became one on the CPU EP shows none.
+    fails = {**wrong(), "iterations_passed": 0}
+    assert not shows(report=report(**fails, placement=on_cpu))
+    assert not shows(report=report(**fails, placement=[]))
+    assert shows(report=report(**fails, placement=on_plugin))
     assert not shows(**died)
     assert died_with_a_device(observation(**died))
     assert not died_with_a_device(observation(**died, identity=identity(ep_name=None)))

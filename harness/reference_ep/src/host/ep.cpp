@@ -203,6 +203,8 @@ void Ep::start_run(const OrtRunOptions* options) {
   at_run_start();
   if (planted(Fault::sessions_deadlock)) hold_both_queues(session_->id());
   const int id = options_.graph_capture ? graph_id_of(host(), options) : no_capture;
+  // Cores before 1.32 do not tell the end of a run that they refused after its start.
+  if (run_) contract().end(*run_);
   run_ = contract().begin(Operation::run, session_->id());
   kernels_run_ = 0;
   capturing_ = id != no_capture;
