@@ -230,7 +230,7 @@ def shows_a_device(observation: Observation, finding: Finding) -> bool:
     if report is None or finding.outcome not in ("passed", "failed"):
         return False
     ran = any(placed.got == observation.identity.ep_name for placed in report.placement)
-    return finding.outcome == "passed" or bool(report.iterations_passed) or ran
+    return bool(report.iterations_passed) or ran
 
 
 def died_with_a_device(observation: Observation) -> bool:

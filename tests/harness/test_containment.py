@@ -14,6 +14,7 @@ import pytest
 
 import harness.containment
 from harness.containment import TOKEN_VARIABLE, apart, ask_for_stacks, end_tree, exit_name, start
+from tests.conftest import TOP
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="sessions and signals are of POSIX")
 
@@ -55,6 +56,26 @@ def test_an_end_has_the_name_that_the_platform_gives_it(
 def test_a_process_is_started_out_of_the_terminals_reach_on_every_platform() -> None:
     assert apart("win32") == {"creationflags": 0x00000200}
     assert apart("linux") == apart("darwin") == {"start_new_session": True}
+
+
+@posix
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("SIG_IGN", "SIG_DFL"), ("SIG_DFL", "SIG_DFL"), ("default_int_handler",) * 2],
+)
+def test_an_end_of_children_that_is_ignored_is_ignored_no_more(before: str, after: str) -> None:
+    code = (
+        "import signal\n"
+        "from harness.containment import await_children\n"
+        f"signal.signal(signal.SIGCHLD, signal.{before})\n"
+        "await_children()\n"
+        f"print(signal.getsignal(signal.SIGCHLD) == signal.{after})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=TOP, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "True\n"
 
 
 @pytest.fixture

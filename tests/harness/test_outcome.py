@@ -608,6 +608,7 @@ def test_a_scenario_that_ran_shows_a_device_and_a_death_that_one_was_offered() -
     assert not shows(report=report(**fails, placement=on_cpu))
     assert not shows(report=report(**fails, placement=[]))
     assert shows(report=report(**fails, placement=on_plugin))
+    assert shows(report=report(**{**fails, "iterations_passed": 1}, placement=on_cpu))
     assert not shows(**died)
     assert died_with_a_device(observation(**died))
     assert not died_with_a_device(observation(**died, identity=identity(ep_name=None)))
