@@ -128,9 +128,9 @@ class HostEnd:
     name: str
     last: LastSeen
     left_behind: tuple[str, ...] = ()
+    """Processes that outlived it; those with an id were ended."""
     out_of_memory: bool = False
     """Whether the system ended processes while it ran, because memory had run out."""
-    """Processes that outlived it, and were ended."""
 
     @property
     def clean(self) -> bool:
@@ -268,6 +268,7 @@ def _converse(
         except ValueError as error:
             why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             return "channel", f"a message that makes no sense: {why}"
+        seconds = limit.seconds
         if phase == "started":
             assert run.running is not None  # noqa: S101 - `_take` set it
             seconds = planned[run.running].timeout_s
@@ -275,8 +276,6 @@ def _converse(
         elif phase == "ended":
             seconds = job.setup_timeout_s
             on_report(next(reversed(run.reports.values())))
-        else:
-            seconds = limit.seconds
         limit = _Limit(seconds)
     return _ended(process, run, secret.farewell, limit, stop)
 

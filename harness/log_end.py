@@ -69,7 +69,9 @@ def _essence(end: bytes) -> str:
     if asked_for is not None:
         before = _said_before(end, asked_for.start())
         threads = _threads(_lines(end[asked_for.start() :]))
-        return "\n".join([*before, *_stacks_of_hang(threads, _STACK_LINES - len(before))])
+        stacks = _stacks_of_hang(threads, _STACK_LINES - len(before))
+        if stacks:
+            return "\n".join([*before, *stacks])
     return end[-_TAIL_BYTES:].decode("utf-8", "replace")
 
 

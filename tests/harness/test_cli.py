@@ -885,6 +885,8 @@ def test_a_defect_of_a_core_is_as_expected_with_a_matrix_of_ones_own(
     ended = shell(
         *("run", "--core", "1.31.1", "--core", "1.32.0", "--scenario", "python/refused-session"),
         *("--iterations", "2", "--output", "out"),
+        # The package warns of its fall-back, which is no error of the scenario.
+        *("--env", "PYTHONWARNINGS=error"),
     )
     seen = {(cell.core, cell.outcome, cell.verdict) for cell in results_in(tmp_path / "out").cells}
 
